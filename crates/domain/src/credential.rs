@@ -1,0 +1,115 @@
+//! API keys and operator tokens: a prefix and 32 random bytes in lower-case hex, shown once, stored as a
+//! hash.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::seams::{Entropy, random_bytes};
+
+/// Whom a credential stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialKind {
+    /// A merchant: `sk_…`.
+    ApiKey,
+    /// An operator: `op_…`.
+    OperatorToken,
+}
+
+impl CredentialKind {
+    /// What a credential of this kind starts with.
+    #[must_use]
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::ApiKey => "sk_",
+            Self::OperatorToken => "op_",
+        }
+    }
+}
+
+/// The longest credential that is looked at; ours have 67 characters.
+const LENGTH_MAX: usize = 256;
+
+/// A credential in plain text. It does not print: neither `Debug` nor an error shows it.
+#[derive(Clone)]
+pub struct Credential(SecretString);
+
+impl Credential {
+    /// A new credential from fresh randomness.
+    #[must_use]
+    pub fn generate(kind: CredentialKind, entropy: &dyn Entropy) -> Credential {
+        let bytes: [u8; 32] = random_bytes(entropy);
+        Credential(format!("{}{}", kind.prefix(), hex::encode(bytes)).into())
+    }
+
+    /// The credential in a text, if it has the form of its kind: the prefix and lower-case hex, nothing else.
+    #[must_use]
+    pub fn parse(kind: CredentialKind, text: &str) -> Option<Credential> {
+        let digits = text.strip_prefix(kind.prefix())?;
+        let is_hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let well_formed = is_hex && !digits.is_empty() && text.len() <= LENGTH_MAX;
+        well_formed.then(|| Credential(text.to_owned().into()))
+    }
+
+    /// The plain text, to be shown this once.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+
+    /// The last four characters, for display.
+    #[must_use]
+    pub fn last_four(&self) -> String {
+        let text = self.expose();
+        text[text.len().saturating_sub(4)..].to_owned()
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Credential(…)")
+    }
+}
+
+/// What is stored of a credential: an HMAC under a pepper that the database does not hold, so that whoever
+/// can write the table still cannot plant a credential.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CredentialHash(pub [u8; 32]);
+
+impl fmt::Debug for CredentialHash {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("CredentialHash(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seams::SeededEntropy;
+
+    #[test]
+    fn a_key_is_sk_and_64_hex_digits() {
+        let key = Credential::generate(CredentialKind::ApiKey, &SeededEntropy::new(7));
+        assert_eq!(key.expose().len(), 67);
+        assert!(Credential::parse(CredentialKind::ApiKey, key.expose()).is_some());
+        assert!(key.expose().ends_with(&key.last_four()));
+    }
+
+    #[test]
+    fn a_key_never_prints() {
+        let key = Credential::generate(CredentialKind::ApiKey, &SeededEntropy::new(7));
+        assert!(!format!("{key:?}").contains("sk_"));
+    }
+
+    #[test]
+    fn only_the_prefix_and_lower_case_hex_is_a_key() {
+        let long = format!("sk_{}", "a".repeat(254));
+        for text in
+            ["", "sk_", "sk_ABC", "sk_xyz", "op_00ff", "SK_00ff", "sk_00ff ", " sk_00ff", "00ff", &long]
+        {
+            assert!(Credential::parse(CredentialKind::ApiKey, text).is_none(), "{text}");
+        }
+        assert!(Credential::parse(CredentialKind::ApiKey, "sk_00ff").is_some());
+        assert!(Credential::parse(CredentialKind::OperatorToken, "op_00ff").is_some());
+    }
+}

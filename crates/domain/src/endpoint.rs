@@ -1,0 +1,200 @@
+//! A merchant's webhook configuration: one endpoint and its secret, or nothing.
+//!
+//! [`EndpointRequest::decide`] holds every rule of a change. It is pure: the address guard's verdict on the
+//! URL and the present configuration are given to it.
+
+use std::fmt;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::error_code::{ErrorCode, FieldFault};
+use crate::vault::SealedSecret;
+
+/// The longest webhook secret, in bytes of UTF-8.
+pub const SECRET_BYTES_MAX: usize = 256;
+
+/// The configured endpoint of a merchant. There is no endpoint without a secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where notifications are sent: the text as the merchant sent it.
+    pub url: String,
+    /// The secret they are signed with, sealed.
+    pub secret: SealedSecret,
+}
+
+/// A webhook secret in plain text: 1 to 256 bytes, no control characters. It does not print.
+#[derive(Clone)]
+pub struct WebhookSecret(SecretString);
+
+impl WebhookSecret {
+    /// Takes a secret as sent, or says with which code the field is refused.
+    pub fn parse(text: String) -> Result<WebhookSecret, ErrorCode> {
+        if text.is_empty() {
+            return Err(ErrorCode::Required);
+        }
+        if text.len() > SECRET_BYTES_MAX || text.chars().any(char::is_control) {
+            return Err(ErrorCode::ValidationFailed);
+        }
+        Ok(WebhookSecret(text.into()))
+    }
+
+    /// The bytes, used verbatim as the HMAC key.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.expose_secret().as_bytes()
+    }
+}
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("WebhookSecret(…)")
+    }
+}
+
+/// What a request says about the URL.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UrlRequest {
+    /// The field is absent: unchanged.
+    Keep,
+    /// The field is null or empty: no more notifications.
+    Clear,
+    /// A URL.
+    Set(String),
+}
+
+/// A request to change the configuration.
+#[derive(Debug)]
+pub struct EndpointRequest {
+    /// What it says about the URL.
+    pub url: UrlRequest,
+    /// The secret, already judged; `None` where the field is absent or null.
+    pub secret: Option<Result<WebhookSecret, ErrorCode>>,
+}
+
+/// What a request does.
+#[derive(Debug)]
+pub enum EndpointChange {
+    /// Nothing.
+    Nothing,
+    /// Removes the endpoint and retires its secret.
+    Clear,
+    /// Stores a URL and a secret; where one is `None`, the present one stays.
+    Set {
+        /// The new URL.
+        url: Option<String>,
+        /// The new secret.
+        secret: Option<WebhookSecret>,
+    },
+}
+
+impl EndpointRequest {
+    /// Decides what the request does, or which fields it is refused for, in the order of the contract.
+    ///
+    /// `url_fault` is the address guard's verdict on the URL, if there is one to judge.
+    pub fn decide(
+        self,
+        has_endpoint: bool,
+        url_fault: Option<ErrorCode>,
+    ) -> Result<EndpointChange, Vec<FieldFault>> {
+        let url = match self.url {
+            // A secret in the same body is ignored, whatever it is.
+            UrlRequest::Clear => return Ok(EndpointChange::Clear),
+            UrlRequest::Keep if self.secret.is_none() => return Ok(EndpointChange::Nothing),
+            UrlRequest::Keep if !has_endpoint => Err(ErrorCode::Required),
+            UrlRequest::Keep => Ok(None),
+            UrlRequest::Set(url) => url_fault.map_or(Ok(Some(url)), Err),
+        };
+        let secret = match self.secret {
+            Some(judged) => judged.map(Some),
+            None if has_endpoint => Ok(None),
+            None => Err(ErrorCode::Required),
+        };
+        match (url, secret) {
+            (Ok(url), Ok(secret)) => Ok(EndpointChange::Set { url, secret }),
+            (url, secret) => {
+                let url_fault = url.err().map(|code| FieldFault::new("webhook_url", code));
+                let secret_fault = secret.err().map(|code| FieldFault::new("webhook_secret", code));
+                Err(url_fault.into_iter().chain(secret_fault).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(
+        url: UrlRequest,
+        secret: Option<&str>,
+        has_endpoint: bool,
+        url_fault: Option<ErrorCode>,
+    ) -> Result<&'static str, Vec<(&'static str, ErrorCode)>> {
+        let secret = secret.map(|text| WebhookSecret::parse(text.to_owned()));
+        let change = EndpointRequest { url, secret }.decide(has_endpoint, url_fault);
+        change
+            .map(|change| match change {
+                EndpointChange::Nothing => "nothing",
+                EndpointChange::Clear => "clear",
+                EndpointChange::Set { url: Some(_), secret: Some(_) } => "set both",
+                EndpointChange::Set { url: Some(_), secret: None } => "set url",
+                EndpointChange::Set { url: None, secret: Some(_) } => "rotate",
+                EndpointChange::Set { url: None, secret: None } => "set nothing",
+            })
+            .map_err(|faults| faults.into_iter().map(|fault| (fault.field, fault.code)).collect())
+    }
+
+    fn set() -> UrlRequest {
+        UrlRequest::Set("https://merchant.example/".to_owned())
+    }
+
+    #[test]
+    fn the_first_url_needs_a_secret_and_a_later_one_keeps_it() {
+        let required = Err(vec![("webhook_secret", ErrorCode::Required)]);
+        assert_eq!(decide(set(), None, false, None), required);
+        assert_eq!(decide(set(), Some(""), false, None), required);
+        assert_eq!(decide(set(), Some(""), true, None), required, "empty never means keep");
+        assert_eq!(decide(set(), Some("s"), false, None), Ok("set both"));
+        assert_eq!(decide(set(), None, true, None), Ok("set url"));
+        assert_eq!(decide(set(), Some("s"), true, None), Ok("set both"));
+    }
+
+    #[test]
+    fn null_or_empty_clears_whatever_the_secret_says() {
+        for has_endpoint in [true, false] {
+            for secret in [None, Some(""), Some("s"), Some("\u{7}")] {
+                assert_eq!(decide(UrlRequest::Clear, secret, has_endpoint, None), Ok("clear"));
+            }
+        }
+    }
+
+    #[test]
+    fn an_absent_url_rotates_or_changes_nothing() {
+        assert_eq!(decide(UrlRequest::Keep, None, true, None), Ok("nothing"));
+        assert_eq!(decide(UrlRequest::Keep, None, false, None), Ok("nothing"));
+        assert_eq!(decide(UrlRequest::Keep, Some("s"), true, None), Ok("rotate"));
+        let no_endpoint = Err(vec![("webhook_url", ErrorCode::Required)]);
+        assert_eq!(decide(UrlRequest::Keep, Some("s"), false, None), no_endpoint);
+    }
+
+    #[test]
+    fn every_bad_field_is_named_at_once_in_the_order_of_the_contract() {
+        let both = vec![("webhook_url", ErrorCode::UnsafeUrl), ("webhook_secret", ErrorCode::Required)];
+        assert_eq!(decide(set(), None, false, Some(ErrorCode::UnsafeUrl)), Err(both));
+        let both =
+            vec![("webhook_url", ErrorCode::Required), ("webhook_secret", ErrorCode::ValidationFailed)];
+        assert_eq!(decide(UrlRequest::Keep, Some("a\nb"), false, None), Err(both));
+    }
+
+    #[test]
+    fn a_secret_has_1_to_256_bytes_and_no_control_characters() {
+        let parse = |text: &str| WebhookSecret::parse(text.to_owned()).map(|_| ());
+        assert_eq!(parse(""), Err(ErrorCode::Required));
+        assert_eq!(parse(&"é".repeat(128)), Ok(()));
+        assert_eq!(parse(&"é".repeat(129)), Err(ErrorCode::ValidationFailed));
+        for text in ["a\0", "a\n", "\u{7f}", "\u{85}"] {
+            assert_eq!(parse(text), Err(ErrorCode::ValidationFailed));
+        }
+        assert!(!format!("{:?}", WebhookSecret::parse("hush".to_owned()).unwrap()).contains("hush"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Points in time: UTC, to the microsecond, written as RFC 3339 with offset `+00:00` and six fraction digits.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+
+/// A point in time, to the microsecond: what both databases keep exactly.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(i64);
+
+/// Text that is not an RFC 3339 date-time between the years 1 and 9999 (almost to its end).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not an RFC 3339 date-time with offset, such as 2026-01-31T09:30:00+00:00")]
+pub struct TimestampFault;
+
+impl Timestamp {
+    /// Midnight of 1 January in the year 1: the earliest time that has a four-digit year.
+    pub const MIN: Timestamp = Timestamp(-62_135_596_800_000_000);
+    /// The last time that has a four-digit year whatever the offset it is written with.
+    pub const MAX: Timestamp = Timestamp(253_402_207_200_000_000);
+
+    /// From microseconds since 1970. What lies outside the years 1 to 9999 is drawn to the nearer end.
+    #[must_use]
+    pub const fn from_micros(micros: i64) -> Timestamp {
+        if micros < Self::MIN.0 {
+            Self::MIN
+        } else if micros > Self::MAX.0 {
+            Self::MAX
+        } else {
+            Timestamp(micros)
+        }
+    }
+
+    /// Microseconds since 1970.
+    #[must_use]
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    /// Whole seconds since 1970, rounded down: what `service-timestamp` carries.
+    #[must_use]
+    pub const fn as_seconds(self) -> i64 {
+        self.0.div_euclid(1_000_000)
+    }
+
+    /// Milliseconds since 1970, rounded down and never negative: what a uuid v7 carries.
+    #[must_use]
+    pub const fn as_uuid_millis(self) -> u64 {
+        if self.0 < 0 { 0 } else { self.0.unsigned_abs() / 1_000 }
+    }
+
+    /// This time moved by a duration into the future.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Timestamp {
+        let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(self.0.saturating_add(micros))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Every value is inside jiff's range, which is wider than ours; the fallback is never reached.
+        let date_time = jiff::Timestamp::from_microsecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        write!(formatter, "{}", date_time.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00"))
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl FromStr for Timestamp {
+    type Err = TimestampFault;
+
+    /// Takes any offset and any number of fraction digits; what is finer than a microsecond is cut off.
+    fn from_str(text: &str) -> Result<Timestamp, TimestampFault> {
+        // jiff is more generous than RFC 3339 (hours only, a blank for the T, years of six digits).
+        let bytes = text.as_bytes();
+        let strict = bytes.len() >= 20
+            && bytes[..4].iter().all(u8::is_ascii_digit)
+            && matches!(bytes[10], b'T' | b't')
+            && bytes[13] == b':'
+            && bytes[16] == b':'
+            && !text.contains('[');
+        if !strict {
+            return Err(TimestampFault);
+        }
+        let parsed: jiff::Timestamp = text.parse().map_err(|_| TimestampFault)?;
+        let micros = parsed.as_nanosecond().div_euclid(1_000);
+        let micros = i64::try_from(micros).map_err(|_| TimestampFault)?;
+        if !(Self::MIN.0..=Self::MAX.0).contains(&micros) {
+            return Err(TimestampFault);
+        }
+        Ok(Timestamp(micros))
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printed_in_utc_with_six_digits() {
+        let time: Timestamp = "2026-03-01T12:00:00.1234567-03:00".parse().unwrap();
+        assert_eq!(time.to_string(), "2026-03-01T15:00:00.123456+00:00");
+        assert_eq!(
+            "2026-03-01T15:00:00Z".parse::<Timestamp>().unwrap().to_string(),
+            "2026-03-01T15:00:00.000000+00:00"
+        );
+    }
+
+    #[test]
+    fn the_ends_of_the_range_print_and_parse() {
+        for (time, text) in [
+            (Timestamp::MIN, "0001-01-01T00:00:00.000000+00:00"),
+            (Timestamp::MAX, "9999-12-30T22:00:00.000000+00:00"),
+        ] {
+            assert_eq!(time.to_string(), text);
+            assert_eq!(text.parse::<Timestamp>(), Ok(time));
+        }
+        assert_eq!(Timestamp::from_micros(i64::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::MAX.plus(Duration::from_secs(1)), Timestamp::MAX);
+    }
+
+    #[test]
+    fn what_is_not_rfc_3339_is_refused() {
+        for text in [
+            "",
+            "now",
+            "2026-03-01",
+            "2026-03-01T12:00:00",
+            "2026-03-01 12:00:00Z",
+            "2026-03-01T12Z",
+            "1767225600",
+            "2026-02-30T00:00:00Z",
+            "2026-03-01T25:00:00Z",
+            "+002026-03-01T12:00:00Z",
+            "2026-03-01T12:00:00Z[UTC]",
+            "2026-03-01T12:00:00+99:00",
+        ] {
+            assert_eq!(text.parse::<Timestamp>(), Err(TimestampFault), "{text}");
+        }
+    }
+}
