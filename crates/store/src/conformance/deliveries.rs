@@ -1,0 +1,142 @@
+//! Notification deliveries.
+
+use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
+use settle_domain::ids::{DeliveryId, MerchantId};
+
+use super::fixtures::{
+    at, deliveries, delivery, enqueue, fresh_uuid, listed, merchant, page, record_states, requeue,
+};
+use crate::{NewDelivery, Store};
+
+fn failed() -> DeliveryEvent {
+    DeliveryEvent::Failed { response_status: Some(503), error: "answered with status 503".to_owned() }
+}
+
+/// The delivery after the given events.
+fn after(new: &NewDelivery, events: &[DeliveryEvent]) -> Delivery {
+    let mut delivery = listed(new);
+    for (number, event) in events.iter().enumerate() {
+        delivery.apply(event.clone(), at(1_000 + number as u64), &RetryPolicy::default()).unwrap();
+    }
+    delivery
+}
+
+async fn dead(store: &dyn Store, merchant: MerchantId) -> Delivery {
+    let new = delivery(merchant, at(1));
+    enqueue(store, std::slice::from_ref(&new)).await;
+    let dead = after(&new, &vec![failed(); 8]);
+    assert_eq!(record_states(store, merchant, std::slice::from_ref(&dead)).await, 1);
+    dead
+}
+
+/// By the time they were enqueued and then by id.
+pub async fn newest_first_with_every_field(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let [a, b, c] = [3, 1, 3].map(|time| delivery(merchant, at(time)));
+    enqueue(store, &[a.clone(), b.clone(), c.clone()]).await;
+    let page = deliveries(store, merchant, None).await;
+    assert_eq!(page.rows, [listed(&c), listed(&a), listed(&b)]);
+    assert_eq!(page.total, 3);
+}
+
+/// Exact for each status and for all of them, also past the end.
+pub async fn totals_by_status(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    for status in DeliveryStatus::ALL {
+        assert_eq!(deliveries(store, merchant, Some(status)).await.total, 0);
+    }
+    let new: Vec<NewDelivery> = (0..6).map(|number| delivery(merchant, at(number))).collect();
+    enqueue(store, &new).await;
+    let answered = DeliveryEvent::Answered { response_status: 200 };
+    let delivered = after(&new[0], std::slice::from_ref(&answered));
+    let dead = [after(&new[1], &vec![failed(); 8]), after(&new[2], &[DeliveryEvent::EndpointGone])];
+    let retried = after(&new[3], &[failed()]);
+    let states = [delivered.clone(), dead[0].clone(), dead[1].clone(), retried.clone()];
+    assert_eq!(record_states(store, merchant, &states).await, 4);
+
+    let pending = [listed(&new[5]), listed(&new[4]), retried];
+    let by_status = [
+        (DeliveryStatus::Pending, pending.to_vec()),
+        (DeliveryStatus::Delivered, vec![delivered]),
+        (DeliveryStatus::Dead, vec![dead[1].clone(), dead[0].clone()]),
+    ];
+    for (status, expected) in by_status {
+        let total = i64::try_from(expected.len()).unwrap();
+        let found = deliveries(store, merchant, Some(status)).await;
+        assert_eq!((found.rows, found.total), (expected, total), "{status}");
+        let past = store.delivery_page(merchant, Some(status), page(1, 10_000)).await.unwrap();
+        assert_eq!((past.rows, past.total), (Vec::new(), total), "{status}");
+    }
+    assert_eq!(deliveries(store, merchant, None).await.total, 6);
+}
+
+/// Neither rows nor totals of others.
+pub async fn a_merchant_sees_its_own_alone(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let own = delivery(one, at(1));
+    enqueue(store, std::slice::from_ref(&own)).await;
+    enqueue(store, &[delivery(two, at(2)), delivery(two, at(3))]).await;
+    let page = deliveries(store, one, None).await;
+    assert_eq!((page.rows, page.total), (vec![listed(&own)], 1));
+}
+
+/// A late result does not overwrite what was recorded before it.
+pub async fn an_outcome_changes_only_a_pending_row(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let new = delivery(merchant, at(1));
+    enqueue(store, std::slice::from_ref(&new)).await;
+    let delivered = after(&new, &[DeliveryEvent::Answered { response_status: 204 }]);
+    assert_eq!(record_states(store, merchant, std::slice::from_ref(&delivered)).await, 1);
+    let late = after(&new, &[failed()]);
+    assert_eq!(record_states(store, merchant, &[late]).await, 0);
+    let page = deliveries(store, merchant, None).await;
+    assert_eq!((page.rows, page.total), (vec![delivered], 1));
+    assert_eq!(deliveries(store, merchant, Some(DeliveryStatus::Pending)).await.total, 0);
+}
+
+/// Pending, counter at 0, due now; the last error stays until the next attempt.
+pub async fn requeue_of_a_dead_row(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let mut expected = dead(store, merchant).await;
+    let requeued = requeue(store, merchant, expected.delivery_id, at(9_000)).await.unwrap();
+    expected.apply(DeliveryEvent::RedeliveryAsked, at(9_000), &RetryPolicy::default()).unwrap();
+    assert_eq!(requeued, expected);
+    assert_eq!(requeued.response_status, Some(503));
+    assert_eq!(deliveries(store, merchant, Some(DeliveryStatus::Pending)).await.rows, [expected]);
+    assert_eq!(deliveries(store, merchant, Some(DeliveryStatus::Dead)).await.total, 0);
+}
+
+/// Not a pending or delivered row, not another merchant's, not an unknown one.
+pub async fn requeue_finds_nothing_else(store: &dyn Store) {
+    let (merchant, other) = (merchant(store).await, merchant(store).await);
+    let (pending, done) = (delivery(merchant, at(1)), delivery(merchant, at(2)));
+    enqueue(store, &[pending.clone(), done.clone()]).await;
+    let delivered = after(&done, &[DeliveryEvent::Answered { response_status: 200 }]);
+    record_states(store, merchant, &[delivered]).await;
+    let dead = dead(store, merchant).await;
+    for (owner, id) in [
+        (merchant, pending.delivery_id),
+        (merchant, done.delivery_id),
+        (merchant, DeliveryId(fresh_uuid())),
+        (other, dead.delivery_id),
+    ] {
+        assert_eq!(requeue(store, owner, id, at(9)).await, None);
+    }
+    let totals = DeliveryStatus::ALL
+        .map(|status| async move { deliveries(store, merchant, Some(status)).await.total });
+    for (total, expected) in totals.into_iter().zip([1, 1, 1]) {
+        assert_eq!(total.await, expected);
+    }
+}
+
+/// The log is ordered by when deliveries were made.
+pub async fn a_requeue_does_not_move_its_row(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let old = dead(store, merchant).await;
+    let young = delivery(merchant, at(2));
+    enqueue(store, std::slice::from_ref(&young)).await;
+    requeue(store, merchant, old.delivery_id, at(9_000)).await.unwrap();
+    let ids: Vec<DeliveryId> =
+        deliveries(store, merchant, None).await.rows.iter().map(|row| row.delivery_id).collect();
+    assert_eq!(ids, [young.delivery_id, old.delivery_id]);
+}

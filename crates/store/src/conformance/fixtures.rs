@@ -1,0 +1,192 @@
+//! What the behaviours of the suite are made from.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use settle_domain::delivery::{Delivery, DeliveryStatus};
+use settle_domain::endpoint::Endpoint;
+use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
+use settle_domain::page::{Page, PageRequest};
+use settle_domain::pricing::InternalPricing;
+use settle_domain::quote::FixedSide;
+use settle_domain::settlement::{CompletedSettlement, Record, Settlement};
+use settle_domain::time::Timestamp;
+use settle_domain::vault::SealedSecret;
+use uuid::Uuid;
+
+use crate::{DeliveryState, Merchant, NewDelivery, NewSettlement, RecordOutcome, Store};
+
+static COUNTER: AtomicU64 = AtomicU64::new(1);
+
+/// A uuid that nobody else in this process has.
+pub fn fresh_uuid() -> Uuid {
+    Uuid::from_u128(0x7000_8000_0000_0000_0000 + u128::from(COUNTER.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// The time that many seconds after the suite's beginning.
+#[must_use]
+pub fn at(seconds: u64) -> Timestamp {
+    Timestamp::from_micros(1_767_225_600_123_456).plus(Duration::from_secs(seconds))
+}
+
+/// A new merchant.
+pub async fn merchant(store: &dyn Store) -> MerchantId {
+    let merchant =
+        Merchant { merchant_id: MerchantId(fresh_uuid()), name: "Café".to_owned(), created_at: at(0) };
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_create(&merchant).await.unwrap();
+    tx.commit().await.unwrap();
+    merchant.merchant_id
+}
+
+/// A settlement completed at the given time.
+#[must_use]
+pub fn settlement(merchant: MerchantId, id: SettlementId, completed_at: Timestamp) -> NewSettlement {
+    let settlement = Settlement {
+        settlement_id: id,
+        completed_at: Some(completed_at),
+        occurred_at: completed_at,
+        payin_reference: "pix “1”\\".to_owned(),
+        payout_reference: None,
+        destination_reference: "wallet".to_owned(),
+        incoming_currency: "BRL".to_owned(),
+        incoming_amount: "1000.00".parse().unwrap(),
+        outgoing_currency: "USDC".to_owned(),
+        outgoing_amount: Some("181.149631".parse().unwrap()),
+        conversion_rate: "5.43".parse().unwrap(),
+        fixed_side: FixedSide::Incoming,
+        fee_percentage: "1.5".parse().unwrap(),
+        fee_percentage_amount: Some("2.762431".parse().unwrap()),
+        fee_fixed: "0.250000".parse().unwrap(),
+    };
+    CompletedSettlement { merchant_id: merchant, settlement, pricing: None }.into()
+}
+
+/// Internal pricing with the given spread revenue.
+#[must_use]
+pub fn pricing(spread_revenue: &str) -> InternalPricing {
+    InternalPricing {
+        provider_rate: "5.3".parse().unwrap(),
+        spread_revenue: spread_revenue.parse().unwrap(),
+        partner_commission: "0".parse().unwrap(),
+    }
+}
+
+/// Records settlements of one merchant, and commits.
+pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordOutcome {
+    let merchants: Vec<MerchantId> = settlements.iter().map(|settlement| settlement.merchant_id).collect();
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&merchants).await.unwrap();
+    let outcome = tx.settlement_record_many(settlements).await.unwrap();
+    tx.commit().await.unwrap();
+    outcome
+}
+
+/// A delivery enqueued at the given time.
+#[must_use]
+pub fn delivery(merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
+    NewDelivery {
+        merchant_id: merchant,
+        delivery_id: DeliveryId(fresh_uuid()),
+        settlement_id: SettlementId(fresh_uuid()),
+        url: "https://merchant.example/hook?a=“b”".to_owned(),
+        payload: vec![0, 1, 254, 255],
+        created_at,
+    }
+}
+
+/// What a list shows of a delivery that was just enqueued.
+#[must_use]
+pub fn listed(new: &NewDelivery) -> Delivery {
+    Delivery {
+        delivery_id: new.delivery_id,
+        settlement_id: new.settlement_id,
+        event_type: "settlement.completed".to_owned(),
+        status: DeliveryStatus::Pending,
+        attempts: 0,
+        created_at: new.created_at,
+        delivered_at: None,
+        next_attempt_at: new.created_at,
+        response_status: None,
+        last_error: None,
+        url: new.url.clone(),
+    }
+}
+
+/// Enqueues deliveries of one merchant, and commits.
+pub async fn enqueue(store: &dyn Store, deliveries: &[NewDelivery]) {
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[deliveries[0].merchant_id]).await.unwrap();
+    tx.delivery_enqueue_many(deliveries).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// Stores where deliveries of one merchant stand, and commits.
+pub async fn record_states(store: &dyn Store, merchant: MerchantId, deliveries: &[Delivery]) -> i64 {
+    let states: Vec<DeliveryState> = deliveries
+        .iter()
+        .map(|delivery| DeliveryState { merchant_id: merchant, delivery: delivery.clone() })
+        .collect();
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[merchant]).await.unwrap();
+    let changed = tx.delivery_record_many(&states).await.unwrap();
+    tx.commit().await.unwrap();
+    changed
+}
+
+/// Asks for a redelivery, and commits.
+pub async fn requeue(
+    store: &dyn Store,
+    merchant: MerchantId,
+    id: DeliveryId,
+    now: Timestamp,
+) -> Option<Delivery> {
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[merchant]).await.unwrap();
+    let requeued = tx.delivery_requeue(merchant, id, now).await.unwrap();
+    tx.commit().await.unwrap();
+    requeued
+}
+
+/// An endpoint with the given secret.
+#[must_use]
+pub fn endpoint(secret: &[u8]) -> Endpoint {
+    Endpoint { url: "https://merchant.example/é".to_owned(), secret: SealedSecret(secret.to_vec()) }
+}
+
+/// Stores an endpoint, and commits.
+pub async fn put_endpoint(store: &dyn Store, merchant: MerchantId, endpoint: &Endpoint) {
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.endpoint_put(merchant, endpoint).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// Clears an endpoint, and commits.
+pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId) -> i64 {
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[merchant]).await.unwrap();
+    let ended = tx.endpoint_clear(merchant).await.unwrap();
+    tx.commit().await.unwrap();
+    ended
+}
+
+/// A page request that is inside the bounds.
+#[must_use]
+pub fn page(limit: i64, offset: i64) -> PageRequest {
+    PageRequest::new(limit, offset).unwrap()
+}
+
+/// A page of settlements.
+pub async fn settlements(store: &dyn Store, merchant: MerchantId, limit: i64, offset: i64) -> Page<Record> {
+    store.settlement_page(merchant, page(limit, offset)).await.unwrap()
+}
+
+/// A page of deliveries of one status or of all.
+pub async fn deliveries(
+    store: &dyn Store,
+    merchant: MerchantId,
+    status: Option<DeliveryStatus>,
+) -> Page<Delivery> {
+    store.delivery_page(merchant, status, page(200, 0)).await.unwrap()
+}

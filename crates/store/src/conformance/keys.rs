@@ -1,0 +1,80 @@
+//! API keys.
+
+use settle_domain::credential::CredentialHash;
+use settle_domain::ids::{KeyId, MerchantId};
+
+use super::fixtures::{at, fresh_uuid, merchant};
+use crate::{AuthenticatedKey, Key, NewKey, Revocation, Store, StoreError};
+
+fn new_key(merchant: MerchantId, byte: u8) -> NewKey {
+    let key = Key {
+        key_id: KeyId(fresh_uuid()),
+        merchant_id: merchant,
+        label: byte.is_multiple_of(2).then(|| "back office".to_owned()),
+        last_four: "beef".to_owned(),
+        created_at: at(u64::from(byte)),
+        revoked_at: None,
+    };
+    NewKey { key, hash: CredentialHash([byte; 32]) }
+}
+
+async fn create(store: &dyn Store, key: &NewKey) -> Result<(), StoreError> {
+    let mut tx = store.begin().await.unwrap();
+    tx.key_create(key).await?;
+    tx.commit().await
+}
+
+async fn revoke(store: &dyn Store, key: KeyId) -> Revocation {
+    let mut tx = store.begin().await.unwrap();
+    let revocation = tx.key_revoke(key, at(100)).await.unwrap();
+    tx.commit().await.unwrap();
+    revocation
+}
+
+/// Whichever key of the ring hashed it.
+pub async fn a_key_is_found_by_any_of_its_hashes(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let new = new_key(merchant, 1);
+    create(store, &new).await.unwrap();
+    let found = Some(AuthenticatedKey { key_id: new.key.key_id, merchant_id: merchant });
+    for hashes in [vec![new.hash], vec![CredentialHash([9; 32]), new.hash]] {
+        assert_eq!(store.key_authenticate(&hashes).await.unwrap(), found);
+    }
+    assert_eq!(store.key_authenticate(&[CredentialHash([9; 32])]).await.unwrap(), None);
+}
+
+/// From the commit on, without a cache in between.
+pub async fn a_revoked_key_is_gone_at_once(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let (revoked, other) = (new_key(merchant, 1), new_key(merchant, 2));
+    create(store, &revoked).await.unwrap();
+    create(store, &other).await.unwrap();
+    assert!(store.key_authenticate(&[revoked.hash]).await.unwrap().is_some());
+    assert_eq!(revoke(store, revoked.key.key_id).await, Revocation::Revoked);
+    assert_eq!(store.key_authenticate(&[revoked.hash]).await.unwrap(), None);
+    assert!(store.key_authenticate(&[other.hash]).await.unwrap().is_some());
+    assert_eq!(revoke(store, revoked.key.key_id).await, Revocation::AlreadyRevoked);
+    assert_eq!(revoke(store, KeyId(fresh_uuid())).await, Revocation::Unknown);
+}
+
+/// Oldest first, revoked ones included.
+pub async fn keys_are_listed_for_their_merchant_alone(store: &dyn Store) {
+    let (merchant, other) = (merchant(store).await, merchant(store).await);
+    let (late, early) = (new_key(merchant, 3), new_key(merchant, 2));
+    for key in [&late, &early, &new_key(other, 4)] {
+        create(store, key).await.unwrap();
+    }
+    revoke(store, early.key.key_id).await;
+    let revoked = Key { revoked_at: Some(at(100)), ..early.key };
+    assert_eq!(store.key_list(merchant).await.unwrap(), [revoked, late.key]);
+}
+
+/// The error names the merchant.
+pub async fn a_key_of_an_unknown_merchant_is_refused(store: &dyn Store) {
+    let stranger = MerchantId(fresh_uuid());
+    let refused = create(store, &new_key(stranger, 1)).await;
+    assert!(
+        matches!(refused, Err(StoreError::UnknownMerchant(merchant)) if merchant == stranger),
+        "{refused:?}"
+    );
+}

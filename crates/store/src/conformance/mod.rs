@@ -1,0 +1,136 @@
+//! The suite every backend must pass, and the model that it must agree with.
+//!
+//! A backend's test is a few lines: a function that makes an empty store, and
+//! [`conformance_suite!`](crate::conformance_suite) with its name. Each behaviour is a function here, in the
+//! file of its noun, and becomes a test of its own there.
+
+#![expect(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "these are tests: a panic is their message"
+)]
+
+use std::any::Any;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::Store;
+
+pub mod deliveries;
+pub mod endpoints;
+pub mod fixtures;
+pub mod keys;
+pub mod merchants;
+pub mod model;
+pub mod operators;
+pub mod schema;
+pub mod settlements;
+
+/// An empty store, not migrated yet, and whatever must live as long as it does.
+pub struct ScratchStore {
+    store: Arc<dyn Store>,
+    _kept: Box<dyn Any + Send + Sync>,
+}
+
+impl ScratchStore {
+    /// A store, and what is kept alive with it: a temporary folder, say.
+    pub fn new(store: Arc<dyn Store>, kept: impl Any + Send + Sync) -> ScratchStore {
+        ScratchStore { store, _kept: Box::new(kept) }
+    }
+
+    /// The store as it is, without a schema.
+    #[must_use]
+    #[expect(
+        clippy::unused_async,
+        reason = "so that the suite can choose between this and `migrated` by name"
+    )]
+    pub async fn empty(self) -> ScratchStore {
+        self
+    }
+
+    /// The store with its schema.
+    #[must_use]
+    pub async fn migrated(self) -> ScratchStore {
+        self.store.migrate().await.expect("an empty store can be migrated");
+        self
+    }
+
+    /// The store, to be shared.
+    #[must_use]
+    pub fn share(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+}
+
+impl Deref for ScratchStore {
+    type Target = dyn Store;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.store
+    }
+}
+
+/// Turns every behaviour of the suite into a test of the backend whose empty store the given function makes.
+#[macro_export]
+macro_rules! conformance_suite {
+    ($scratch:ident) => {
+        $crate::conformance_suite! { @nouns $scratch, empty;
+            schema {
+                a_new_database_has_every_migration_pending,
+                migrating_again_or_together_changes_nothing,
+            }
+        }
+        $crate::conformance_suite! { @nouns $scratch, migrated;
+            merchants {
+                merchants_are_listed_in_pages_by_id,
+                only_existing_merchants_can_be_locked,
+                what_is_not_committed_leaves_no_trace,
+            }
+            keys {
+                a_key_is_found_by_any_of_its_hashes,
+                a_revoked_key_is_gone_at_once,
+                keys_are_listed_for_their_merchant_alone,
+                a_key_of_an_unknown_merchant_is_refused,
+            }
+            operators {
+                an_operator_is_found_until_revoked,
+                an_operators_name_is_unique,
+            }
+            settlements {
+                newest_first_and_ties_by_id,
+                total_is_exact_on_every_page,
+                a_merchant_sees_its_own_alone,
+                the_same_again_changes_nothing,
+                other_content_conflicts,
+                repetitions_inside_a_batch,
+                deep_pages_agree_with_a_walk,
+                an_unknown_merchant_has_no_page,
+            }
+            deliveries {
+                newest_first_with_every_field,
+                totals_by_status,
+                a_merchant_sees_its_own_alone,
+                an_outcome_changes_only_a_pending_row,
+                requeue_of_a_dead_row,
+                requeue_finds_nothing_else,
+                a_requeue_does_not_move_its_row,
+            }
+            endpoints {
+                put_find_replace,
+                clear_ends_what_is_pending,
+                clear_touches_no_other_merchant,
+                found_in_the_transaction_that_put_it,
+            }
+        }
+    };
+    (@nouns $scratch:ident, $state:ident; $($noun:ident { $($behaviour:ident,)+ })+) => {
+        $(mod $noun {
+            $(#[tokio::test]
+            async fn $behaviour() {
+                let scratch = super::$scratch().await.$state().await;
+                ::settle_store::conformance::$noun::$behaviour(&*scratch).await;
+            })+
+        })+
+    };
+}

@@ -1,0 +1,315 @@
+//! A plain in-memory model of what lists show. Random operations give the same answers here and in every
+//! backend.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
+use settle_domain::endpoint::Endpoint;
+use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
+use settle_domain::settlement::Record;
+
+use super::fixtures::{at, endpoint, fresh_uuid, listed, page, settlement};
+use crate::{DeliveryState, ListKey, Merchant, NewDelivery, NewSettlement, Store, Tx};
+
+/// Merchants that take part in one run.
+const MERCHANTS: usize = 2;
+/// Settlement ids of a merchant: few enough that some are recorded twice, enough to make several slices.
+const SETTLEMENT_IDS: u128 = 2_500;
+
+/// One random operation on one merchant.
+#[derive(Debug, Clone)]
+pub enum Operation {
+    /// Settlements are recorded, and notified if the merchant has an endpoint.
+    Record {
+        /// The first id.
+        from: u128,
+        /// How many.
+        number: u128,
+    },
+    /// An attempt at a delivery, whatever its state is.
+    Attempt {
+        /// Which of its deliveries.
+        delivery: Index,
+        /// What came of it.
+        event: DeliveryEvent,
+    },
+    /// A redelivery is asked for.
+    Requeue {
+        /// Which of its deliveries.
+        delivery: Index,
+    },
+    /// An endpoint is set.
+    Put {
+        /// The sealed secret.
+        secret: u8,
+    },
+    /// The endpoint is cleared.
+    Clear,
+}
+
+/// An operation, whose it is, and whether its transaction is committed.
+#[derive(Debug, Clone)]
+pub struct Step {
+    merchant: Index,
+    operation: Operation,
+    committed: bool,
+}
+
+/// Random steps.
+pub fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let failed = |response_status| DeliveryEvent::Failed { response_status, error: "timeout".to_owned() };
+    let event = prop_oneof![
+        Just(DeliveryEvent::Answered { response_status: 200 }),
+        Just(failed(None)),
+        Just(failed(Some(500))),
+    ];
+    let operation = prop_oneof![
+        4 => (0..SETTLEMENT_IDS, 1u128..1_000).prop_map(|(from, number)| Operation::Record { from, number }),
+        6 => (any::<Index>(), event).prop_map(|(delivery, event)| Operation::Attempt { delivery, event }),
+        2 => any::<Index>().prop_map(|delivery| Operation::Requeue { delivery }),
+        2 => any::<u8>().prop_map(|secret| Operation::Put { secret }),
+        1 => Just(Operation::Clear),
+    ];
+    let step = (any::<Index>(), operation, prop::bool::weighted(0.8))
+        .prop_map(|(merchant, operation, committed)| Step { merchant, operation, committed });
+    prop::collection::vec(step, 1..25)
+}
+
+/// What one merchant has.
+#[derive(Debug, Clone, Default)]
+struct Holdings {
+    settlements: BTreeMap<ListKey, Record>,
+    deliveries: BTreeMap<DeliveryId, Delivery>,
+    endpoint: Option<Endpoint>,
+}
+
+/// What the steps of one run have made, and the stores that must agree with it.
+struct Run<'a> {
+    stores: &'a [&'a dyn Store],
+    merchants: Vec<MerchantId>,
+    model: BTreeMap<MerchantId, Holdings>,
+    clock: u64,
+}
+
+/// Takes the steps on every store and on the model, and compares what the lists show after each.
+pub async fn agree(stores: &[&dyn Store], steps: &[Step]) {
+    let merchants: Vec<MerchantId> = (0..MERCHANTS).map(|_| MerchantId(fresh_uuid())).collect();
+    for store in stores {
+        let mut tx = store.begin().await.unwrap();
+        for merchant_id in &merchants {
+            let merchant =
+                Merchant { merchant_id: *merchant_id, name: "model".to_owned(), created_at: at(0) };
+            tx.merchant_create(&merchant).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+    }
+    let model = merchants.iter().map(|merchant| (*merchant, Holdings::default())).collect();
+    let mut run = Run { stores, merchants, model, clock: 10_000 };
+    for step in steps {
+        run.clock += 1;
+        run.take(step).await;
+        run.compare().await;
+    }
+}
+
+impl Run<'_> {
+    async fn take(&mut self, step: &Step) {
+        let merchant = *step.merchant.get(&self.merchants);
+        let effect = self.effect(merchant, &step.operation);
+        for store in self.stores {
+            let mut tx = store.begin().await.unwrap();
+            assert_eq!(tx.merchant_lock(&[merchant]).await.unwrap(), [merchant]);
+            effect.write(&mut *tx, merchant).await;
+            if step.committed {
+                tx.commit().await.unwrap();
+            }
+        }
+        if step.committed {
+            self.model.insert(merchant, effect.after);
+        }
+    }
+
+    /// What an operation asks of a store, what the store must answer, and what the merchant has afterwards.
+    fn effect(&self, merchant: MerchantId, operation: &Operation) -> Effect {
+        let mut after = self.model[&merchant].clone();
+        let write = match operation {
+            Operation::Record { from, number } => return self.record(merchant, *from, *number),
+            Operation::Attempt { delivery, event } => self.attempt(merchant, &mut after, *delivery, event),
+            Operation::Requeue { delivery } => self.requeue(&mut after, *delivery),
+            Operation::Put { secret } => {
+                let endpoint = endpoint(&[*secret]);
+                after.endpoint = Some(endpoint.clone());
+                Write::Put(endpoint)
+            }
+            Operation::Clear => self.clear(&mut after),
+        };
+        Effect { write, after }
+    }
+
+    fn attempt(
+        &self,
+        merchant: MerchantId,
+        after: &mut Holdings,
+        delivery: Index,
+        event: &DeliveryEvent,
+    ) -> Write {
+        let Some(row) = pick(after, delivery) else {
+            return Write::States { states: Vec::new(), changed: 0 };
+        };
+        let applied = row.apply(event.clone(), at(self.clock), &RetryPolicy::default()).is_ok();
+        let mut state = row.clone();
+        if !applied {
+            // The late result of an attempt that no longer counts: it must not be stored.
+            state.attempts += 1;
+        }
+        let states = vec![DeliveryState { merchant_id: merchant, delivery: state }];
+        Write::States { states, changed: i64::from(applied) }
+    }
+
+    fn requeue(&self, after: &mut Holdings, delivery: Index) -> Write {
+        let (mut id, mut requeued) = (DeliveryId(fresh_uuid()), None);
+        if let Some(row) = pick(after, delivery) {
+            id = row.delivery_id;
+            let asked = row.apply(DeliveryEvent::RedeliveryAsked, at(self.clock), &RetryPolicy::default());
+            requeued = asked.is_ok().then(|| row.clone());
+        }
+        Write::Requeue { id, at_second: self.clock, requeued }
+    }
+
+    fn clear(&self, after: &mut Holdings) -> Write {
+        after.endpoint = None;
+        let mut ended = 0;
+        for row in after.deliveries.values_mut() {
+            let gone = row.apply(DeliveryEvent::EndpointGone, at(self.clock), &RetryPolicy::default());
+            ended += i64::from(gone.is_ok());
+        }
+        Write::Clear { ended }
+    }
+
+    fn record(&self, merchant: MerchantId, from: u128, number: u128) -> Effect {
+        let mut after = self.model[&merchant].clone();
+        let ids = (from..from + number).map(|id| SettlementId(uuid::Uuid::from_u128(id)));
+        // The time follows from the id, so that recording one again has the same content; the order of the
+        // times has nothing to do with the order of the ids.
+        let time = |id: SettlementId| at(u64::try_from(id.0.as_u128() * 7_919 % 101).unwrap());
+        let settlements: Vec<NewSettlement> = ids.map(|id| settlement(merchant, id, time(id))).collect();
+        let mut recorded = Vec::new();
+        let mut deliveries = Vec::new();
+        for settlement in &settlements {
+            if after.settlements.insert(settlement.list_key, settlement.record.clone()).is_some() {
+                continue;
+            }
+            recorded.push((merchant, settlement.settlement_id));
+            if let Some(endpoint) = after.endpoint.as_ref().filter(|_| recorded.len() <= 5) {
+                let new = NewDelivery {
+                    merchant_id: merchant,
+                    delivery_id: DeliveryId(fresh_uuid()),
+                    settlement_id: settlement.settlement_id,
+                    url: endpoint.url.clone(),
+                    payload: settlement.record.notification(),
+                    created_at: at(self.clock),
+                };
+                after.deliveries.insert(new.delivery_id, listed(&new));
+                deliveries.push(new);
+            }
+        }
+        Effect { write: Write::Record { settlements, recorded, deliveries }, after }
+    }
+
+    async fn compare(&self) {
+        for (merchant, holdings) in &self.model {
+            let records: Vec<&Record> = holdings.settlements.values().rev().collect();
+            for store in self.stores {
+                compare_settlements(*store, *merchant, &records).await;
+                compare_deliveries(*store, *merchant, holdings).await;
+                assert_eq!(store.endpoint_find(*merchant).await.unwrap(), holdings.endpoint);
+            }
+        }
+    }
+}
+
+async fn compare_settlements(store: &dyn Store, merchant: MerchantId, records: &[&Record]) {
+    for (limit, offset) in [(200, 0), (7, 1_020), (7, 1_024), (50, 1_300), (200, 2_049), (50, 10_000)] {
+        let found = store.settlement_page(merchant, page(limit, offset)).await.unwrap();
+        let expected = slice(records, limit, offset);
+        assert_eq!(found.rows.iter().collect::<Vec<_>>(), expected, "limit {limit}, offset {offset}");
+        assert_eq!(found.total, i64::try_from(records.len()).unwrap());
+    }
+}
+
+async fn compare_deliveries(store: &dyn Store, merchant: MerchantId, holdings: &Holdings) {
+    for status in
+        [None, Some(DeliveryStatus::Pending), Some(DeliveryStatus::Delivered), Some(DeliveryStatus::Dead)]
+    {
+        let mut rows: Vec<&Delivery> = holdings
+            .deliveries
+            .values()
+            .filter(|row| status.is_none_or(|status| row.status == status))
+            .collect();
+        rows.sort_by_key(|row| std::cmp::Reverse((row.created_at, row.delivery_id)));
+        for (limit, offset) in [(200, 0), (3, 5)] {
+            let found = store.delivery_page(merchant, status, page(limit, offset)).await.unwrap();
+            assert_eq!(found.rows.iter().collect::<Vec<_>>(), slice(&rows, limit, offset), "{status:?}");
+            assert_eq!(found.total, i64::try_from(rows.len()).unwrap(), "{status:?}");
+        }
+    }
+}
+
+fn slice<'r, T>(rows: &[&'r T], limit: i64, offset: i64) -> Vec<&'r T> {
+    let (limit, offset) = (usize::try_from(limit).unwrap(), usize::try_from(offset).unwrap());
+    rows.iter().skip(offset).take(limit).copied().collect()
+}
+
+fn pick(holdings: &mut Holdings, delivery: Index) -> Option<&mut Delivery> {
+    let length = holdings.deliveries.len();
+    if length == 0 { None } else { holdings.deliveries.values_mut().nth(delivery.index(length)) }
+}
+
+/// A write with the answer it must get, and what the merchant has afterwards.
+struct Effect {
+    write: Write,
+    after: Holdings,
+}
+
+enum Write {
+    Record {
+        settlements: Vec<NewSettlement>,
+        recorded: Vec<(MerchantId, SettlementId)>,
+        deliveries: Vec<NewDelivery>,
+    },
+    States {
+        states: Vec<DeliveryState>,
+        changed: i64,
+    },
+    Requeue {
+        id: DeliveryId,
+        at_second: u64,
+        requeued: Option<Delivery>,
+    },
+    Put(Endpoint),
+    Clear {
+        ended: i64,
+    },
+}
+
+impl Effect {
+    async fn write(&self, tx: &mut dyn Tx, merchant: MerchantId) {
+        match &self.write {
+            Write::Record { settlements, recorded, deliveries } => {
+                let outcome = tx.settlement_record_many(settlements).await.unwrap();
+                assert_eq!((&outcome.recorded, outcome.conflicting.len()), (recorded, 0));
+                tx.delivery_enqueue_many(deliveries).await.unwrap();
+            }
+            Write::States { states, changed } => {
+                assert_eq!(tx.delivery_record_many(states).await.unwrap(), *changed);
+            }
+            Write::Requeue { id, at_second, requeued } => {
+                assert_eq!(&tx.delivery_requeue(merchant, *id, at(*at_second)).await.unwrap(), requeued);
+            }
+            Write::Put(endpoint) => tx.endpoint_put(merchant, endpoint).await.unwrap(),
+            Write::Clear { ended } => assert_eq!(tx.endpoint_clear(merchant).await.unwrap(), *ended),
+        }
+    }
+}

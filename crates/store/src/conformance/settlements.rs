@@ -1,0 +1,138 @@
+//! Completed settlements and their lists.
+
+use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::settlement::Record;
+use uuid::Uuid;
+
+use super::fixtures::{at, fresh_uuid, merchant, page, pricing, record, settlement, settlements};
+use crate::{NewSettlement, RecordOutcome, SLICE_ROWS_MAX, Store, StoreError};
+
+fn id(number: u128) -> SettlementId {
+    SettlementId(Uuid::from_u128(number))
+}
+
+fn keys(settlements: &[NewSettlement]) -> Vec<(MerchantId, SettlementId)> {
+    settlements.iter().map(|settlement| (settlement.merchant_id, settlement.settlement_id)).collect()
+}
+
+fn records(settlements: &[NewSettlement]) -> Vec<Record> {
+    settlements.iter().map(|settlement| settlement.record.clone()).collect()
+}
+
+/// By completion and then by id, whatever order they were recorded in, across batches.
+pub async fn newest_first_and_ties_by_id(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let [a, b, c, d] =
+        [(5, 1), (9, 2), (5, 3), (7, 4)].map(|(time, number)| settlement(merchant, id(number), at(time)));
+    assert_eq!(record(store, &[a.clone(), b.clone()]).await.recorded, keys(&[a.clone(), b.clone()]));
+    record(store, &[c.clone(), d.clone()]).await;
+    assert_eq!(settlements(store, merchant, 50, 0).await.rows, records(&[b, d, c, a]));
+}
+
+/// Also on a page past the end, and on one that the limit cuts.
+pub async fn total_is_exact_on_every_page(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    assert_eq!(
+        (
+            settlements(store, merchant, 50, 0).await.total,
+            settlements(store, merchant, 50, 10_000).await.total
+        ),
+        (0, 0)
+    );
+    let rows: Vec<_> = (0..7).map(|number| settlement(merchant, id(number), at(1))).collect();
+    record(store, &rows).await;
+    for (limit, offset, length) in [(50, 0, 7), (3, 0, 3), (3, 6, 1), (3, 7, 0), (200, 10_000, 0)] {
+        let page = settlements(store, merchant, limit, offset).await;
+        assert_eq!((page.rows.len(), page.total), (length, 7), "limit {limit}, offset {offset}");
+    }
+}
+
+/// The same id under two merchants is two settlements.
+pub async fn a_merchant_sees_its_own_alone(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let (first, second) = (settlement(one, id(1), at(1)), settlement(two, id(1), at(2)));
+    record(store, &[first.clone(), second.clone()]).await;
+    for (merchant, own) in [(one, first), (two, second)] {
+        let page = settlements(store, merchant, 50, 0).await;
+        assert_eq!((page.rows, page.total), (vec![own.record], 1));
+    }
+}
+
+/// Neither the rows nor the counts.
+pub async fn the_same_again_changes_nothing(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let mut priced = settlement(merchant, id(2), at(2));
+    priced.pricing = Some(pricing("4.5"));
+    let rows = [settlement(merchant, id(1), at(1)), priced];
+    record(store, &rows).await;
+    let third = settlement(merchant, id(3), at(3));
+    let again = record(store, &[rows[1].clone(), third.clone(), rows[0].clone()]).await;
+    assert_eq!(
+        again,
+        RecordOutcome { recorded: keys(std::slice::from_ref(&third)), conflicting: Vec::new() }
+    );
+    assert_eq!(settlements(store, merchant, 50, 0).await.total, 3);
+}
+
+/// Another amount, another time, or other pricing.
+pub async fn other_content_conflicts(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let mut original = settlement(merchant, id(1), at(1));
+    original.pricing = Some(pricing("4.5"));
+    record(store, std::slice::from_ref(&original)).await;
+    let other_time =
+        NewSettlement { pricing: original.pricing.clone(), ..settlement(merchant, id(1), at(2)) };
+    let other_pricing = NewSettlement { pricing: Some(pricing("4.6")), ..original.clone() };
+    let no_pricing = NewSettlement { pricing: None, ..original.clone() };
+    for other in [other_time, other_pricing, no_pricing] {
+        let outcome = record(store, std::slice::from_ref(&other)).await;
+        assert_eq!(outcome, RecordOutcome { recorded: Vec::new(), conflicting: keys(&[other]) });
+    }
+    let page = settlements(store, merchant, 50, 0).await;
+    assert_eq!((page.rows, page.total), (vec![original.record], 1));
+}
+
+/// The same twice is one; two contents under one id conflict.
+pub async fn repetitions_inside_a_batch(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let (one, other) = (settlement(merchant, id(1), at(1)), settlement(merchant, id(1), at(2)));
+    let twice = record(store, &[one.clone(), one.clone()]).await;
+    assert_eq!(twice, RecordOutcome { recorded: keys(std::slice::from_ref(&one)), conflicting: Vec::new() });
+    let (two, different) = (settlement(merchant, id(2), at(1)), settlement(merchant, id(2), at(2)));
+    assert_eq!(record(store, &[two.clone(), different]).await.conflicting, keys(&[two]));
+    assert_eq!(record(store, &[one.clone(), other]).await.conflicting.len(), 1);
+    assert_eq!(settlements(store, merchant, 50, 0).await.total, 2);
+}
+
+/// Rows that came in any order, at every depth around the slices' edges.
+pub async fn deep_pages_agree_with_a_walk(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let other = super::fixtures::merchant(store).await;
+    let (count, total) = (4_500_usize, 4_500_i64);
+    // Times repeat, and come neither rising nor falling: every batch lands in the middle of what is there.
+    let mut rows: Vec<NewSettlement> = (0..count)
+        .map(|n| settlement(merchant, SettlementId(fresh_uuid()), at((n as u64 * 7_919) % 613)))
+        .collect();
+    for batch in rows.chunks(700) {
+        record(store, batch).await;
+        record(store, &[settlement(other, SettlementId(fresh_uuid()), at(300))]).await;
+    }
+    rows.sort_by_key(|row| std::cmp::Reverse(row.list_key));
+    let edge = SLICE_ROWS_MAX;
+    let offsets = (0..total).step_by(157).chain([edge - 1, edge, edge + 1, total - 1, total]);
+    for offset in offsets {
+        let page = settlements(store, merchant, 3, offset).await;
+        let start = usize::try_from(offset).unwrap();
+        let expected = records(&rows[start..count.min(start + 3)]);
+        assert_eq!((page.rows, page.total), (expected, total), "offset {offset}");
+    }
+}
+
+/// There is nothing to show, and nothing to pretend.
+pub async fn an_unknown_merchant_has_no_page(store: &dyn Store) {
+    let stranger = MerchantId(fresh_uuid());
+    for offset in [0, SLICE_ROWS_MAX] {
+        let refused = store.settlement_page(stranger, page(50, offset)).await;
+        assert!(matches!(refused, Err(StoreError::UnknownMerchant(_))), "{refused:?}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Notification deliveries: the log a merchant reads, and the queue the dispatcher works on.
+
+use async_trait::async_trait;
+use settle_domain::delivery::{Delivery, DeliveryStatus};
+use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
+use settle_domain::page::{Page, PageRequest};
+use settle_domain::time::Timestamp;
+
+use crate::StoreResult;
+
+/// A delivery to be enqueued: pending, no attempt made, due at once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDelivery {
+    /// Whose endpoint it goes to.
+    pub merchant_id: MerchantId,
+    /// Which delivery.
+    pub delivery_id: DeliveryId,
+    /// What it tells of.
+    pub settlement_id: SettlementId,
+    /// The endpoint, frozen.
+    pub url: String,
+    /// The body, frozen.
+    pub payload: Vec<u8>,
+    /// When it is enqueued.
+    pub created_at: Timestamp,
+}
+
+/// Where a delivery stands after an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeliveryState {
+    /// Whose it is.
+    pub merchant_id: MerchantId,
+    /// The delivery after the attempt; its frozen parts are not written.
+    pub delivery: Delivery,
+}
+
+/// Questions about deliveries.
+#[async_trait]
+pub trait DeliveryReads {
+    /// A page of a merchant's delivery log, newest first, of one status or of all.
+    async fn delivery_page(
+        &self,
+        merchant: MerchantId,
+        status: Option<DeliveryStatus>,
+        page: PageRequest,
+    ) -> StoreResult<Page<Delivery>>;
+}
+
+/// Changes to deliveries.
+#[async_trait]
+pub trait DeliveryWrites {
+    /// Enqueues deliveries. Their merchants are locked first.
+    async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()>;
+
+    /// Stores where deliveries stand after an attempt; only those that are still pending are changed. Their
+    /// merchants are locked first. Gives the number changed.
+    async fn delivery_record_many(&mut self, states: &[DeliveryState]) -> StoreResult<i64>;
+
+    /// Makes a dead delivery pending again, its counter at 0 and due now. `None` when the merchant has no
+    /// such delivery, or it is not dead. The merchant is locked first.
+    async fn delivery_requeue(
+        &mut self,
+        merchant: MerchantId,
+        delivery: DeliveryId,
+        at: Timestamp,
+    ) -> StoreResult<Option<Delivery>>;
+}

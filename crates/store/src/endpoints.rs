@@ -1,0 +1,33 @@
+//! The webhook endpoint of a merchant: at most one, never without a secret.
+
+use async_trait::async_trait;
+use settle_domain::endpoint::Endpoint;
+use settle_domain::ids::MerchantId;
+
+use crate::StoreResult;
+
+/// Questions about endpoints.
+#[async_trait]
+pub trait EndpointReads {
+    /// A merchant's endpoint, if it has one.
+    async fn endpoint_find(&self, merchant: MerchantId) -> StoreResult<Option<Endpoint>>;
+}
+
+/// Changes to endpoints.
+#[async_trait]
+pub trait EndpointWrites {
+    /// The endpoints of the given merchants that have one, as this transaction sees them. Its merchants are
+    /// locked first ([`merchant_lock`](crate::MerchantWrites::merchant_lock)), so that what is read stays
+    /// true.
+    async fn endpoint_find_locked(
+        &mut self,
+        merchants: &[MerchantId],
+    ) -> StoreResult<Vec<(MerchantId, Endpoint)>>;
+
+    /// Stores a merchant's endpoint, in place of the one it had.
+    async fn endpoint_put(&mut self, merchant: MerchantId, endpoint: &Endpoint) -> StoreResult<()>;
+
+    /// Removes a merchant's endpoint and secret, and ends its pending deliveries: they become dead and say
+    /// why. Gives the number of deliveries ended. The merchant is locked first.
+    async fn endpoint_clear(&mut self, merchant: MerchantId) -> StoreResult<i64>;
+}

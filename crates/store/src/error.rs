@@ -1,0 +1,30 @@
+//! What can go wrong in a backend, told apart by what the caller can do about it.
+
+use std::error::Error;
+
+use settle_domain::ids::MerchantId;
+
+/// A storage call that failed. The cause is for the log, never for a client.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database is away, or too busy to answer in time. Trying again later may work.
+    #[error("the database is unavailable")]
+    Unavailable(#[source] Box<dyn Error + Send + Sync>),
+    /// The database answered in a way that this version does not expect: a bug, or a damaged row.
+    #[error("the database gave an unexpected answer")]
+    Unexpected(#[source] Box<dyn Error + Send + Sync>),
+    /// A row was to be written for a merchant that does not exist.
+    #[error("there is no merchant {0}")]
+    UnknownMerchant(MerchantId),
+    /// A name that must be unique is taken.
+    #[error("that name is taken")]
+    NameTaken,
+}
+
+impl StoreError {
+    /// An answer of the database that this version does not expect, in words.
+    #[must_use]
+    pub fn unexpected(what: impl Into<String>) -> StoreError {
+        StoreError::Unexpected(what.into().into())
+    }
+}

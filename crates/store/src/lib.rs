@@ -1,0 +1,109 @@
+//! The storage contract: what a backend must offer, and the conformance suite that holds it to that.
+//!
+//! # The shape
+//!
+//! [`Reads`] answers questions, each in one snapshot. [`Tx`] writes, and is the only thing that does: whoever
+//! wants to write begins a transaction with [`Store::begin`] and ends it with [`Tx::commit`]; dropped, it
+//! leaves no trace. Both are sums of small traits, one pair per noun, and the noun has the same file name in
+//! every layer: here, in both backends, in the suite and in the API.
+//!
+//! # How to add a query
+//!
+//! 1. Add the method to the noun's `…Reads` or `…Writes` here, resource before verb (`delivery_requeue`). A
+//!    merchant's rows are reached through its id: no method reads them without one.
+//! 2. Write the SQL in the same file of both backends, inside `statements!`, as `hot` when a request or a
+//!    delivery waits for it. Batches are one statement, not a loop. Where the backends differ, a comment says
+//!    "differs because".
+//! 3. Add the behaviour to the noun's file in [`conformance`], and to the model there if it changes what
+//!    lists show.
+//! 4. The backends' tests pick it up by themselves, and read the plan of every hot statement.
+//!
+//! # What is deliberately absent
+//!
+//! There is no method that hands out a connection, and no query builder. No transaction lives across a
+//! network call: the caller asks the network first and begins afterwards.
+
+use async_trait::async_trait;
+
+mod deliveries;
+mod endpoints;
+mod error;
+mod keys;
+mod merchants;
+mod operators;
+mod settlements;
+pub mod statements;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+pub use deliveries::{DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery};
+pub use endpoints::{EndpointReads, EndpointWrites};
+pub use error::StoreError;
+pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};
+pub use merchants::{Merchant, MerchantReads, MerchantWrites};
+pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites};
+pub use settlements::{
+    BATCH_MAX, ListKey, NewSettlement, RecordOutcome, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX,
+    SettlementBatch, SettlementReads, SettlementWrites,
+};
+
+/// What a storage call gives.
+pub type StoreResult<T> = Result<T, StoreError>;
+
+/// Everything that can be asked. Each call is one snapshot.
+pub trait Reads:
+    MerchantReads + KeyReads + OperatorReads + SettlementReads + DeliveryReads + EndpointReads + Send + Sync
+{
+}
+
+impl<T> Reads for T where
+    T: MerchantReads
+        + KeyReads
+        + OperatorReads
+        + SettlementReads
+        + DeliveryReads
+        + EndpointReads
+        + Send
+        + Sync
+{
+}
+
+/// A transaction: everything that can be written. Dropped without [`Tx::commit`], it leaves no trace.
+#[async_trait]
+pub trait Tx:
+    MerchantWrites + KeyWrites + OperatorWrites + SettlementWrites + DeliveryWrites + EndpointWrites + Send
+{
+    /// Makes everything written durable, all of it at once.
+    async fn commit(self: Box<Self>) -> StoreResult<()>;
+}
+
+/// Whether a revocation found something to revoke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Revocation {
+    /// It held until now, and no longer does.
+    Revoked,
+    /// It was revoked before.
+    AlreadyRevoked,
+    /// There is no such thing.
+    Unknown,
+}
+
+/// A database with the schema of this version.
+#[async_trait]
+pub trait Store: Reads {
+    /// Begins a transaction. On SQLite there is one at a time: keep it short.
+    async fn begin(&self) -> StoreResult<Box<dyn Tx>>;
+
+    /// Asks the database whether it answers.
+    async fn ping(&self) -> StoreResult<()>;
+
+    /// Brings the schema to this version. Several nodes may call it together.
+    async fn migrate(&self) -> StoreResult<()>;
+
+    /// How many migrations of this version have not been applied.
+    async fn migrations_pending(&self) -> StoreResult<usize>;
+
+    /// Lets go of all connections, after the transactions under way have ended.
+    async fn close(&self);
+}
