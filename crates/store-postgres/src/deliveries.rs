@@ -1,0 +1,222 @@
+//! Notification deliveries.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use settle_domain::delivery::{Delivery, DeliveryStatus};
+use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
+use settle_domain::page::{Page, PageRequest};
+use settle_domain::settlement::EVENT_TYPE;
+use settle_domain::time::Timestamp;
+use settle_store::{DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult};
+use sqlx::postgres::PgRow;
+
+use crate::convert::{At, array, column, id, optional_time, time};
+use crate::error::store_error;
+use crate::{PostgresStore, PostgresTx};
+
+settle_store::statements! {
+    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the page.
+    // The rows are looked up one by one (LIMIT 1): for a limit it does not know, the planner would rather read
+    // the whole table.
+    hot PAGE = "
+        SELECT deliveries_pending + deliveries_delivered + deliveries_dead AS total,
+               NULL::uuid AS delivery_id, NULL::uuid AS settlement_id, NULL::text AS event_type,
+               NULL::text AS status, NULL::integer AS attempts, NULL::timestamptz AS created_at,
+               NULL::timestamptz AS delivered_at, NULL::timestamptz AS next_attempt_at,
+               NULL::integer AS response_status, NULL::text AS last_error, NULL::text AS url
+        FROM merchant_counts WHERE merchant_id = $1
+        UNION ALL
+        SELECT NULL, row.* FROM (
+            SELECT delivery_id FROM deliveries WHERE merchant_id = $1
+            ORDER BY created_at DESC, delivery_id DESC LIMIT $2 OFFSET $3
+        ) AS page CROSS JOIN LATERAL (
+            SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
+                   delivered_at, next_attempt_at, response_status, last_error, url
+            FROM deliveries WHERE merchant_id = $1 AND delivery_id = page.delivery_id LIMIT 1
+        ) AS row";
+    hot PAGE_OF_STATUS = "
+        SELECT CASE $4 WHEN 'pending' THEN deliveries_pending WHEN 'delivered' THEN deliveries_delivered
+                    ELSE deliveries_dead END AS total,
+               NULL::uuid AS delivery_id, NULL::uuid AS settlement_id, NULL::text AS event_type,
+               NULL::text AS status, NULL::integer AS attempts, NULL::timestamptz AS created_at,
+               NULL::timestamptz AS delivered_at, NULL::timestamptz AS next_attempt_at,
+               NULL::integer AS response_status, NULL::text AS last_error, NULL::text AS url
+        FROM merchant_counts WHERE merchant_id = $1
+        UNION ALL
+        SELECT NULL, row.* FROM (
+            SELECT delivery_id FROM deliveries WHERE merchant_id = $1 AND status = $4
+            ORDER BY created_at DESC, delivery_id DESC LIMIT $2 OFFSET $3
+        ) AS page CROSS JOIN LATERAL (
+            SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
+                   delivered_at, next_attempt_at, response_status, last_error, url
+            FROM deliveries WHERE merchant_id = $1 AND delivery_id = page.delivery_id LIMIT 1
+        ) AS row";
+    hot ENQUEUE = "
+        INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
+                                created_at, next_attempt_at, url, payload)
+        SELECT merchant_id, delivery_id, settlement_id, $7, 'pending', 0, created_at, created_at, url, payload
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bytea[])
+            AS row (merchant_id, delivery_id, settlement_id, created_at, url, payload)";
+    hot RECORD = "
+        UPDATE deliveries
+        SET status = state.status, attempts = state.attempts, delivered_at = state.delivered_at,
+            next_attempt_at = state.next_attempt_at, response_status = state.response_status,
+            last_error = state.last_error
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[],
+                    $7::integer[], $8::text[])
+            AS state (merchant_id, delivery_id, status, attempts, delivered_at, next_attempt_at,
+                      response_status, last_error)
+        WHERE deliveries.merchant_id = state.merchant_id AND deliveries.delivery_id = state.delivery_id
+          AND deliveries.status = 'pending'
+        RETURNING deliveries.merchant_id, deliveries.status";
+    hot REQUEUE = "
+        UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = $3
+        WHERE merchant_id = $1 AND delivery_id = $2 AND status = 'dead'
+        RETURNING delivery_id, settlement_id, event_type, status, attempts, created_at,
+                  delivered_at, next_attempt_at, response_status, last_error, url";
+    hot COUNT = "
+        UPDATE merchant_counts
+        SET deliveries_pending = deliveries_pending + changed.pending,
+            deliveries_delivered = deliveries_delivered + changed.delivered,
+            deliveries_dead = deliveries_dead + changed.dead
+        FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
+            AS changed (merchant_id, pending, delivered, dead)
+        WHERE merchant_counts.merchant_id = changed.merchant_id";
+}
+
+#[async_trait]
+impl DeliveryReads for PostgresStore {
+    async fn delivery_page(
+        &self,
+        merchant: MerchantId,
+        status: Option<DeliveryStatus>,
+        page: PageRequest,
+    ) -> StoreResult<Page<Delivery>> {
+        let statement = if status.is_some() { PAGE_OF_STATUS } else { PAGE };
+        let mut query = sqlx::query(statement).bind(merchant.0).bind(page.limit()).bind(page.offset());
+        if let Some(status) = status {
+            query = query.bind(status.as_str());
+        }
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
+        Ok(Page {
+            rows: rows.iter().map(delivery).collect::<StoreResult<_>>()?,
+            total: column(first, "total")?,
+        })
+    }
+}
+
+#[async_trait]
+impl DeliveryWrites for PostgresTx {
+    async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()> {
+        let query = sqlx::query(ENQUEUE)
+            .bind(array(deliveries, |new| new.merchant_id.0))
+            .bind(array(deliveries, |new| new.delivery_id.0))
+            .bind(array(deliveries, |new| new.settlement_id.0))
+            .bind(array(deliveries, |new| At(new.created_at)))
+            .bind(array(deliveries, |new| new.url.as_str()))
+            .bind(array(deliveries, |new| new.payload.as_slice()))
+            .bind(EVENT_TYPE);
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        let mut changes = CountChanges::default();
+        for new in deliveries {
+            changes.add(new.merchant_id, DeliveryStatus::Pending, 1);
+        }
+        self.count_deliveries(changes).await
+    }
+
+    async fn delivery_record_many(&mut self, states: &[DeliveryState]) -> StoreResult<i64> {
+        let query = sqlx::query(RECORD)
+            .bind(array(states, |state| state.merchant_id.0))
+            .bind(array(states, |state| state.delivery.delivery_id.0))
+            .bind(array(states, |state| state.delivery.status.as_str()))
+            .bind(array(states, |state| state.delivery.attempts))
+            .bind(array(states, |state| state.delivery.delivered_at.map(At)))
+            .bind(array(states, |state| At(state.delivery.next_attempt_at)))
+            .bind(array(states, |state| state.delivery.response_status))
+            .bind(array(states, |state| state.delivery.last_error.as_deref()));
+        let updated = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let mut changes = CountChanges::default();
+        for row in &updated {
+            let merchant = id(row, "merchant_id", MerchantId)?;
+            changes.add(merchant, DeliveryStatus::Pending, -1);
+            changes.add(merchant, status(row)?, 1);
+        }
+        self.count_deliveries(changes).await?;
+        Ok(i64::try_from(updated.len()).unwrap_or(i64::MAX))
+    }
+
+    async fn delivery_requeue(
+        &mut self,
+        merchant: MerchantId,
+        delivery_id: DeliveryId,
+        at: Timestamp,
+    ) -> StoreResult<Option<Delivery>> {
+        let query = sqlx::query(REQUEUE).bind(merchant.0).bind(delivery_id.0).bind(At(at));
+        let Some(row) = query.fetch_optional(&mut *self.inner).await.map_err(store_error)? else {
+            return Ok(None);
+        };
+        let mut changes = CountChanges::default();
+        changes.add(merchant, DeliveryStatus::Dead, -1);
+        changes.add(merchant, DeliveryStatus::Pending, 1);
+        self.count_deliveries(changes).await?;
+        delivery(&row).map(Some)
+    }
+}
+
+impl PostgresTx {
+    async fn count_deliveries(&mut self, changes: CountChanges) -> StoreResult<()> {
+        let merchants = changes.0.len() as u64;
+        if merchants == 0 {
+            return Ok(());
+        }
+        let changes: Vec<(MerchantId, [i64; 3])> = changes.0.into_iter().collect();
+        let query = sqlx::query(COUNT)
+            .bind(array(&changes, |(merchant, _)| merchant.0))
+            .bind(array(&changes, |(_, [pending, _, _])| *pending))
+            .bind(array(&changes, |(_, [_, delivered, _])| *delivered))
+            .bind(array(&changes, |(_, [_, _, dead])| *dead));
+        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
+        if counted.rows_affected() != merchants {
+            return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
+        }
+        Ok(())
+    }
+}
+
+/// How the counts of pending, delivered and dead rows change, per merchant.
+#[derive(Default)]
+struct CountChanges(BTreeMap<MerchantId, [i64; 3]>);
+
+impl CountChanges {
+    fn add(&mut self, merchant: MerchantId, status: DeliveryStatus, number: i64) {
+        let position = match status {
+            DeliveryStatus::Pending => 0,
+            DeliveryStatus::Delivered => 1,
+            DeliveryStatus::Dead => 2,
+        };
+        self.0.entry(merchant).or_default()[position] += number;
+    }
+}
+
+fn status(row: &PgRow) -> StoreResult<DeliveryStatus> {
+    let text: String = column(row, "status")?;
+    text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))
+}
+
+fn delivery(row: &PgRow) -> StoreResult<Delivery> {
+    Ok(Delivery {
+        delivery_id: id(row, "delivery_id", DeliveryId)?,
+        settlement_id: id(row, "settlement_id", SettlementId)?,
+        event_type: column(row, "event_type")?,
+        status: status(row)?,
+        attempts: column(row, "attempts")?,
+        created_at: time(row, "created_at")?,
+        delivered_at: optional_time(row, "delivered_at")?,
+        next_attempt_at: time(row, "next_attempt_at")?,
+        response_status: column(row, "response_status")?,
+        last_error: column(row, "last_error")?,
+        url: column(row, "url")?,
+    })
+}

@@ -1,0 +1,70 @@
+//! The webhook endpoint of a merchant.
+
+use async_trait::async_trait;
+use settle_domain::delivery::ENDPOINT_CLEARED;
+use settle_domain::endpoint::Endpoint;
+use settle_domain::ids::MerchantId;
+use settle_domain::vault::SealedSecret;
+use settle_store::{EndpointReads, EndpointWrites, StoreResult};
+use sqlx::postgres::PgRow;
+
+use crate::convert::{column, id, merchant_array};
+use crate::error::store_error;
+use crate::{PostgresStore, PostgresTx};
+
+settle_store::statements! {
+    hot FIND = "SELECT url, sealed_secret FROM webhook_endpoints WHERE merchant_id = $1";
+    hot FIND_LOCKED = "
+        SELECT merchant_id, url, sealed_secret FROM webhook_endpoints WHERE merchant_id = ANY ($1)";
+    hot PUT = "
+        INSERT INTO webhook_endpoints (merchant_id, url, sealed_secret) VALUES ($1, $2, $3)
+        ON CONFLICT (merchant_id) DO UPDATE SET url = excluded.url, sealed_secret = excluded.sealed_secret";
+    hot CLEAR = "DELETE FROM webhook_endpoints WHERE merchant_id = $1";
+    hot END_PENDING = "
+        UPDATE deliveries SET status = 'dead', last_error = $2 WHERE merchant_id = $1 AND status = 'pending'";
+    hot COUNT_ENDED = "
+        UPDATE merchant_counts
+        SET deliveries_pending = deliveries_pending - $2, deliveries_dead = deliveries_dead + $2
+        WHERE merchant_id = $1";
+}
+
+#[async_trait]
+impl EndpointReads for PostgresStore {
+    async fn endpoint_find(&self, merchant: MerchantId) -> StoreResult<Option<Endpoint>> {
+        let query = sqlx::query(FIND).bind(merchant.0);
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
+        row.as_ref().map(endpoint).transpose()
+    }
+}
+
+#[async_trait]
+impl EndpointWrites for PostgresTx {
+    async fn endpoint_find_locked(
+        &mut self,
+        merchants: &[MerchantId],
+    ) -> StoreResult<Vec<(MerchantId, Endpoint)>> {
+        let query = sqlx::query(FIND_LOCKED).bind(merchant_array(merchants));
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, endpoint(row)?))).collect()
+    }
+
+    async fn endpoint_put(&mut self, merchant: MerchantId, endpoint: &Endpoint) -> StoreResult<()> {
+        let query = sqlx::query(PUT).bind(merchant.0).bind(&endpoint.url).bind(endpoint.secret.0.as_slice());
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn endpoint_clear(&mut self, merchant: MerchantId) -> StoreResult<i64> {
+        sqlx::query(CLEAR).bind(merchant.0).execute(&mut *self.inner).await.map_err(store_error)?;
+        let query = sqlx::query(END_PENDING).bind(merchant.0).bind(ENDPOINT_CLEARED);
+        let ended = query.execute(&mut *self.inner).await.map_err(store_error)?.rows_affected();
+        let ended = i64::try_from(ended).unwrap_or(i64::MAX);
+        let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(ended);
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(ended)
+    }
+}
+
+fn endpoint(row: &PgRow) -> StoreResult<Endpoint> {
+    Ok(Endpoint { url: column(row, "url")?, secret: SealedSecret(column(row, "sealed_secret")?) })
+}

@@ -1,0 +1,31 @@
+//! Which faults of PostgreSQL pass by themselves, and which do not.
+
+use settle_store::StoreError;
+use sqlx::Error;
+use sqlx::error::DatabaseError;
+
+/// SQLSTATE classes and codes that say "not now": connection trouble (08), too few resources (53), an
+/// operator's intervention such as a restart or a time limit (57), a lock not to be had (55P03), a broken
+/// serialization or a deadlock (40).
+const PASSING_STATES: [&str; 5] = ["08", "53", "57", "55P03", "40"];
+
+/// Tells a fault that may pass from one that will not.
+pub(crate) fn store_error(fault: Error) -> StoreError {
+    let passing = match &fault {
+        Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed | Error::Io(_) | Error::Tls(_) => true,
+        Error::Database(fault) => {
+            let state = fault.code();
+            state.is_some_and(|state| PASSING_STATES.iter().any(|passing| state.starts_with(passing)))
+        }
+        _ => false,
+    };
+    if passing { StoreError::Unavailable(fault.into()) } else { StoreError::Unexpected(fault.into()) }
+}
+
+/// A name that must be unique is taken; anything else as above.
+pub(crate) fn unique_name_error(fault: Error) -> StoreError {
+    if fault.as_database_error().is_some_and(DatabaseError::is_unique_violation) {
+        return StoreError::NameTaken;
+    }
+    store_error(fault)
+}

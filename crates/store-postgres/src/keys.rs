@@ -1,0 +1,93 @@
+//! API keys of merchants.
+
+use async_trait::async_trait;
+use settle_domain::credential::CredentialHash;
+use settle_domain::ids::{KeyId, MerchantId};
+use settle_domain::time::Timestamp;
+use settle_store::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey, Revocation, StoreError, StoreResult};
+use sqlx::postgres::PgRow;
+
+use crate::convert::{At, column, id, optional_time, time};
+use crate::error::store_error;
+use crate::{PostgresStore, PostgresTx};
+
+settle_store::statements! {
+    hot AUTHENTICATE = "
+        SELECT key_id, merchant_id FROM api_keys
+        WHERE key_hash = ANY ($1) AND revoked_at IS NULL";
+    cold "an operator's listing" LIST = "
+        SELECT key_id, merchant_id, label, last_four, created_at, revoked_at FROM api_keys
+        WHERE merchant_id = $1 ORDER BY created_at, key_id";
+    cold "an operator adds a key" CREATE = "
+        INSERT INTO api_keys (key_id, merchant_id, key_hash, last_four, label, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6)";
+    cold "an operator revokes a key" REVOKE = "
+        UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL";
+    cold "an operator revokes a key" EXISTS = "SELECT count(*) FROM api_keys WHERE key_id = $1";
+}
+
+#[async_trait]
+impl KeyReads for PostgresStore {
+    async fn key_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<AuthenticatedKey>> {
+        let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
+        let query = sqlx::query(AUTHENTICATE).bind(hashes);
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
+        row.as_ref().map(authenticated).transpose()
+    }
+
+    async fn key_list(&self, merchant: MerchantId) -> StoreResult<Vec<Key>> {
+        let query = sqlx::query(LIST).bind(merchant.0);
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(key).collect()
+    }
+}
+
+#[async_trait]
+impl KeyWrites for PostgresTx {
+    async fn key_create(&mut self, new: &NewKey) -> StoreResult<()> {
+        let key = &new.key;
+        let query = sqlx::query(CREATE)
+            .bind(key.key_id.0)
+            .bind(key.merchant_id.0)
+            .bind(new.hash.0.as_slice())
+            .bind(&key.last_four)
+            .bind(&key.label)
+            .bind(At(key.created_at));
+        query.execute(&mut *self.inner).await.map_err(|fault| match fault.as_database_error() {
+            Some(database) if database.is_foreign_key_violation() => {
+                StoreError::UnknownMerchant(key.merchant_id)
+            }
+            _ => store_error(fault),
+        })?;
+        Ok(())
+    }
+
+    async fn key_revoke(&mut self, key: KeyId, at: Timestamp) -> StoreResult<Revocation> {
+        let query = sqlx::query(REVOKE).bind(key.0).bind(At(at));
+        let revoked = query.execute(&mut *self.inner).await.map_err(store_error)?;
+        if revoked.rows_affected() > 0 {
+            return Ok(Revocation::Revoked);
+        }
+        let query = sqlx::query_scalar(EXISTS).bind(key.0);
+        let known: i64 = query.fetch_one(&mut *self.inner).await.map_err(store_error)?;
+        Ok(if known > 0 { Revocation::AlreadyRevoked } else { Revocation::Unknown })
+    }
+}
+
+fn authenticated(row: &PgRow) -> StoreResult<AuthenticatedKey> {
+    Ok(AuthenticatedKey {
+        key_id: id(row, "key_id", KeyId)?,
+        merchant_id: id(row, "merchant_id", MerchantId)?,
+    })
+}
+
+fn key(row: &PgRow) -> StoreResult<Key> {
+    Ok(Key {
+        key_id: id(row, "key_id", KeyId)?,
+        merchant_id: id(row, "merchant_id", MerchantId)?,
+        label: column(row, "label")?,
+        last_four: column(row, "last_four")?,
+        created_at: time(row, "created_at")?,
+        revoked_at: optional_time(row, "revoked_at")?,
+    })
+}

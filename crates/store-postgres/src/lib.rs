@@ -1,0 +1,152 @@
+//! The shared store: PostgreSQL, for as many nodes as wanted.
+//!
+//! Whoever changes a merchant's settlements, deliveries or endpoint holds the lock on its row of
+//! `merchant_counts`, taken in the order of the ids: two transactions of one merchant run one after the
+//! other, those of different merchants side by side, and none wait for each other in a circle.
+//!
+//! Batches travel as arrays that `unnest` unfolds: one statement, one plan, whatever their size.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use settle_store::statements::Statement;
+use settle_store::{Store, StoreError, StoreResult, Tx};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{Connection, Postgres, Transaction};
+
+mod convert;
+mod deliveries;
+mod endpoints;
+mod error;
+mod keys;
+mod merchants;
+mod migrations;
+mod operators;
+mod settlements;
+
+#[cfg(feature = "testing")]
+pub mod testing;
+
+use error::store_error;
+
+/// How long a caller waits for a connection; the queue for them is bounded by it.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A connection that was idle for longer is asked whether it still lives before it is used.
+const TRUSTED_IDLE: Duration = Duration::from_secs(1);
+/// What the server itself enforces on every session: limits on waiting, and plans that keep the order of their
+/// parts.
+const SESSION_SETTINGS: [(&str, &str); 4] = [
+    ("statement_timeout", "30s"),
+    ("lock_timeout", "10s"),
+    ("idle_in_transaction_session_timeout", "60s"),
+    ("max_parallel_workers_per_gather", "0"),
+];
+
+settle_store::statements! {
+    hot PING = "SELECT 1";
+    cold "asked at start-up" MIGRATIONS_TABLE = "
+        SELECT count(*) FROM pg_class WHERE oid = to_regclass('_sqlx_migrations')";
+    cold "asked at start-up" MIGRATIONS_APPLIED = "SELECT count(*) FROM _sqlx_migrations WHERE success";
+}
+
+/// Every statement this backend runs, for the test that reads their plans.
+#[must_use]
+pub fn statements() -> Vec<Statement> {
+    [
+        STATEMENTS,
+        merchants::STATEMENTS,
+        keys::STATEMENTS,
+        operators::STATEMENTS,
+        settlements::STATEMENTS,
+        deliveries::STATEMENTS,
+        endpoints::STATEMENTS,
+    ]
+    .concat()
+}
+
+/// A URL that does not name a PostgreSQL database.
+#[derive(Debug, thiserror::Error)]
+#[error("not a PostgreSQL URL, such as postgres://user@host/database")]
+pub struct UrlFault;
+
+/// A PostgreSQL database.
+#[derive(Debug)]
+pub struct PostgresStore {
+    pool: PgPool,
+}
+
+impl PostgresStore {
+    /// The store in the database that the URL names, with a pool of connections. Nothing is opened yet: the
+    /// first use does.
+    pub fn new(url: &str, connections_max: u32) -> Result<PostgresStore, UrlFault> {
+        // The parser's own words may repeat the password.
+        let options = PgConnectOptions::from_str(url).map_err(|_| UrlFault)?;
+        let options = options.application_name("settle").options(SESSION_SETTINGS);
+        let pool = PgPoolOptions::new()
+            .max_connections(connections_max)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .test_before_acquire(false)
+            .before_acquire(|connection, meta| {
+                Box::pin(async move {
+                    // After a restart of the database its old connections are dead. One in use a moment ago
+                    // is taken on trust: asking each time would double the round trips of a request.
+                    if meta.idle_for > TRUSTED_IDLE {
+                        connection.ping().await.map(|()| true)
+                    } else {
+                        Ok(true)
+                    }
+                })
+            });
+        Ok(PostgresStore { pool: pool.connect_lazy_with(options) })
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
+        let inner = self.pool.begin().await.map_err(store_error)?;
+        Ok(Box::new(PostgresTx { inner }))
+    }
+
+    async fn ping(&self) -> StoreResult<()> {
+        sqlx::query(PING).execute(&self.pool).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn migrate(&self) -> StoreResult<()> {
+        // The migrator holds an advisory lock, so that nodes that start together take turns.
+        migrations::migrator().run(&self.pool).await.map_err(|fault| match fault {
+            sqlx::migrate::MigrateError::Execute(fault) => store_error(fault),
+            fault => StoreError::Unexpected(fault.into()),
+        })
+    }
+
+    async fn migrations_pending(&self) -> StoreResult<usize> {
+        let all = migrations::migrator().iter().count();
+        let table: i64 =
+            sqlx::query_scalar(MIGRATIONS_TABLE).fetch_one(&self.pool).await.map_err(store_error)?;
+        if table == 0 {
+            return Ok(all);
+        }
+        let applied: i64 =
+            sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.pool).await.map_err(store_error)?;
+        Ok(all.saturating_sub(usize::try_from(applied).unwrap_or(0)))
+    }
+
+    async fn close(&self) {
+        self.pool.close().await;
+    }
+}
+
+/// A transaction at the level READ COMMITTED: the merchants' locks keep its reads true.
+struct PostgresTx {
+    inner: Transaction<'static, Postgres>,
+}
+
+#[async_trait]
+impl Tx for PostgresTx {
+    async fn commit(self: Box<Self>) -> StoreResult<()> {
+        self.inner.commit().await.map_err(store_error)
+    }
+}

@@ -1,0 +1,62 @@
+//! Merchants, and the row that locks and counts for each.
+
+use async_trait::async_trait;
+use settle_domain::ids::MerchantId;
+use settle_store::{Merchant, MerchantReads, MerchantWrites, StoreResult};
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::convert::{At, column, id, merchant_array, time};
+use crate::error::store_error;
+use crate::{PostgresStore, PostgresTx};
+
+settle_store::statements! {
+    cold "an operator's listing" LIST = "
+        SELECT merchant_id, name, created_at FROM merchants
+        WHERE merchant_id > $1 ORDER BY merchant_id LIMIT $2";
+    cold "an operator adds a merchant" CREATE = "
+        INSERT INTO merchants (merchant_id, name, created_at) VALUES ($1, $2, $3)";
+    cold "an operator adds a merchant" CREATE_COUNTS = "
+        INSERT INTO merchant_counts (merchant_id) VALUES ($1)";
+    cold "an operator adds a merchant" CREATE_SLICE = "
+        INSERT INTO settlement_slices (merchant_id, from_key, settlements) VALUES ($1, ''::bytea, 0)";
+    // Sorted before they are locked, so that all transactions lock in one order.
+    hot LOCK = "
+        SELECT merchant_id FROM merchant_counts WHERE merchant_id = ANY ($1)
+        ORDER BY merchant_id FOR NO KEY UPDATE";
+}
+
+#[async_trait]
+impl MerchantReads for PostgresStore {
+    async fn merchant_list(&self, after: Option<MerchantId>, limit: i64) -> StoreResult<Vec<Merchant>> {
+        let query = sqlx::query(LIST).bind(after.map_or(Uuid::nil(), |after| after.0)).bind(limit);
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(merchant).collect()
+    }
+}
+
+#[async_trait]
+impl MerchantWrites for PostgresTx {
+    async fn merchant_create(&mut self, merchant: &Merchant) -> StoreResult<()> {
+        let id = merchant.merchant_id.0;
+        let create = sqlx::query(CREATE).bind(id).bind(&merchant.name).bind(At(merchant.created_at));
+        create.execute(&mut *self.inner).await.map_err(store_error)?;
+        sqlx::query(CREATE_COUNTS).bind(id).execute(&mut *self.inner).await.map_err(store_error)?;
+        sqlx::query(CREATE_SLICE).bind(id).execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
+        let query = sqlx::query_scalar(LOCK).bind(merchant_array(merchants));
+        let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        Ok(found.into_iter().map(MerchantId).collect())
+    }
+}
+
+fn merchant(row: &PgRow) -> StoreResult<Merchant> {
+    Ok(Merchant {
+        merchant_id: id(row, "merchant_id", MerchantId)?,
+        name: column(row, "name")?,
+        created_at: time(row, "created_at")?,
+    })
+}

@@ -1,0 +1,265 @@
+//! Completed settlements, their slices and their internal pricing.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use async_trait::async_trait;
+use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::money::Decimal;
+use settle_domain::page::{Page, PageRequest};
+use settle_domain::pricing::InternalPricing;
+use settle_domain::settlement::Record;
+use settle_store::{
+    NewSettlement, RecordOutcome, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SettlementBatch,
+    SettlementReads, SettlementWrites, StoreError, StoreResult,
+};
+use sqlx::Row;
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::convert::{column, id};
+use crate::error::store_error;
+use crate::{PostgresStore, PostgresTx};
+
+settle_store::statements! {
+    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the page.
+    // Rows that are skipped are only walked in the index. The records are looked up one by one (LIMIT 1): for a limit
+    // it does not know, the planner would rather read the whole table.
+    hot PAGE = "
+        SELECT settlements AS total, NULL::text AS record FROM merchant_counts WHERE merchant_id = $1
+        UNION ALL
+        SELECT NULL, row.record FROM (
+            SELECT list_key FROM settlements WHERE merchant_id = $1 ORDER BY list_key DESC LIMIT $2 OFFSET $3
+        ) AS page CROSS JOIN LATERAL (
+            SELECT record::text FROM settlements WHERE merchant_id = $1 AND list_key = page.list_key LIMIT 1
+        ) AS row";
+    // Skips whole slices first, and walks only the rest row by row.
+    hot PAGE_DEEP = "
+        WITH walked AS (
+            SELECT from_key, sum(settlements) OVER (ORDER BY from_key DESC)::bigint AS skipped FROM (
+                SELECT from_key, settlements FROM settlement_slices
+                WHERE merchant_id = $1 ORDER BY from_key DESC LIMIT $4
+            ) AS newest
+        ), start AS MATERIALIZED (
+            SELECT from_key, skipped FROM walked WHERE skipped <= $3 ORDER BY skipped DESC LIMIT 1
+        )
+        SELECT settlements AS total, NULL::text AS record FROM merchant_counts WHERE merchant_id = $1
+        UNION ALL
+        SELECT NULL, row.record FROM (
+            SELECT list_key FROM settlements
+            WHERE merchant_id = $1 AND list_key < (SELECT from_key FROM start)
+            ORDER BY list_key DESC LIMIT $2 OFFSET coalesce($3 - (SELECT skipped FROM start), 0)
+        ) AS page CROSS JOIN LATERAL (
+            SELECT record::text FROM settlements WHERE merchant_id = $1 AND list_key = page.list_key LIMIT 1
+        ) AS row";
+    hot INSERT = "
+        INSERT INTO settlements (merchant_id, settlement_id, list_key, record)
+        SELECT merchant_id, settlement_id, list_key, record::json
+        FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[])
+            AS row (merchant_id, settlement_id, list_key, record)
+        ON CONFLICT (merchant_id, settlement_id) DO NOTHING
+        RETURNING merchant_id, settlement_id";
+    hot INSERT_PRICING = "
+        INSERT INTO settlement_pricing
+            (merchant_id, settlement_id, provider_rate, spread_revenue, partner_commission)
+        SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[])
+        ON CONFLICT DO NOTHING";
+    hot FIND_STORED = "
+        SELECT s.merchant_id, s.settlement_id, s.record::text AS record,
+               p.provider_rate, p.spread_revenue, p.partner_commission
+        FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, settlement_id)
+        JOIN settlements AS s USING (merchant_id, settlement_id)
+        LEFT JOIN settlement_pricing AS p USING (merchant_id, settlement_id)";
+    hot COUNT = "
+        UPDATE merchant_counts SET settlements = settlements + added.number
+        FROM unnest($1::uuid[], $2::bigint[]) AS added (merchant_id, number)
+        WHERE merchant_counts.merchant_id = added.merchant_id";
+    hot COUNT_SLICES = "
+        UPDATE settlement_slices SET settlements = settlement_slices.settlements + added.number
+        FROM (
+            SELECT row.merchant_id, slice.from_key, count(*) AS number
+            FROM unnest($1::uuid[], $2::bytea[]) AS row (merchant_id, list_key)
+            CROSS JOIN LATERAL (
+                SELECT from_key FROM settlement_slices
+                WHERE merchant_id = row.merchant_id AND from_key <= row.list_key
+                ORDER BY from_key DESC LIMIT 1
+            ) AS slice
+            GROUP BY row.merchant_id, slice.from_key
+        ) AS added
+        WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
+        RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
+    // Cuts one slice into runs of $3 rows, the last of them with what is left over: $4 is the number of the
+    // last run. Differs because PostgreSQL has no min() of bytea: the first row of a run is found by its
+    // position.
+    hot CUT_SLICE = "
+        INSERT INTO settlement_slices (merchant_id, from_key, settlements)
+        SELECT $1, CASE WHEN run = 0 THEN $2 ELSE list_key END, settlements FROM (
+            SELECT list_key, position, run, count(*) OVER (PARTITION BY run) AS settlements FROM (
+                SELECT list_key, position, least(position / $3, $4) AS run FROM (
+                    SELECT list_key, row_number() OVER (ORDER BY list_key) - 1 AS position
+                    FROM settlements
+                    WHERE merchant_id = $1 AND list_key >= $2 AND list_key < coalesce(
+                        (SELECT from_key FROM settlement_slices
+                         WHERE merchant_id = $1 AND from_key > $2 ORDER BY from_key LIMIT 1),
+                        -- Above every key: no time of ours starts with eight set bits.
+                        '\\xffffffffffffffff'::bytea
+                    )
+                ) AS placed
+            ) AS runs
+        ) AS counted
+        WHERE position = run * $3
+        ON CONFLICT (merchant_id, from_key) DO UPDATE SET settlements = excluded.settlements";
+}
+
+#[async_trait]
+impl SettlementReads for PostgresStore {
+    async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<Page<Record>> {
+        let query = if page.offset() < SLICE_ROWS_MAX {
+            sqlx::query(PAGE).bind(merchant.0).bind(page.limit()).bind(page.offset())
+        } else {
+            let query = sqlx::query(PAGE_DEEP).bind(merchant.0).bind(page.limit()).bind(page.offset());
+            query.bind(SLICES_WALKED_MAX)
+        };
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
+        let records = rows.iter().map(|row| column(row, "record").map(Record::from_stored));
+        Ok(Page { rows: records.collect::<StoreResult<_>>()?, total: column(first, "total")? })
+    }
+}
+
+#[async_trait]
+impl SettlementWrites for PostgresTx {
+    async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
+        let batch = SettlementBatch::new(settlements);
+        let recorded = self.insert(&batch.unique).await?;
+        let (fresh, known): (Vec<_>, Vec<_>) =
+            batch.unique.iter().partition(|row| recorded.contains(&(row.merchant_id, row.settlement_id)));
+        self.insert_pricing(&fresh).await?;
+        self.count(&fresh).await?;
+        let mut conflicting = batch.conflicting;
+        conflicting.extend(self.conflicting(&known).await?);
+        let recorded = fresh.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
+        Ok(RecordOutcome { recorded, conflicting })
+    }
+}
+
+impl PostgresTx {
+    async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<HashSet<(MerchantId, SettlementId)>> {
+        let (merchants, settlements) = key_arrays(rows);
+        let list_keys: Vec<&[u8]> = rows.iter().map(|row| row.list_key.as_bytes()).collect();
+        let records: Vec<&str> = rows.iter().map(|row| row.record.as_str()).collect();
+        let query = sqlx::query(INSERT).bind(merchants).bind(settlements).bind(list_keys).bind(records);
+        let inserted = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        inserted.iter().map(ids).collect()
+    }
+
+    async fn insert_pricing(&mut self, rows: &[&NewSettlement]) -> StoreResult<()> {
+        let (rows, pricing): (Vec<&NewSettlement>, Vec<&InternalPricing>) =
+            rows.iter().filter_map(|row| Some((*row, row.pricing.as_ref()?))).unzip();
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let (merchants, settlements) = key_arrays(&rows);
+        let texts = |amount: fn(&InternalPricing) -> Decimal| -> Vec<String> {
+            pricing.iter().map(|pricing| amount(pricing).to_string()).collect()
+        };
+        let query = sqlx::query(INSERT_PRICING)
+            .bind(merchants)
+            .bind(settlements)
+            .bind(texts(|pricing| pricing.provider_rate))
+            .bind(texts(|pricing| pricing.spread_revenue))
+            .bind(texts(|pricing| pricing.partner_commission));
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    /// Keeps the totals and the slices in step with the rows just inserted.
+    async fn count(&mut self, fresh: &[&NewSettlement]) -> StoreResult<()> {
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let mut added: BTreeMap<MerchantId, i64> = BTreeMap::new();
+        for row in fresh {
+            *added.entry(row.merchant_id).or_default() += 1;
+        }
+        let (merchants, numbers): (Vec<Uuid>, Vec<i64>) =
+            added.iter().map(|(merchant, number)| (merchant.0, *number)).unzip();
+        let query = sqlx::query(COUNT).bind(merchants).bind(numbers);
+        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
+        if counted.rows_affected() != added.len() as u64 {
+            return Err(StoreError::unexpected("a settlement of a merchant that was not locked"));
+        }
+        let (merchants, _) = key_arrays(fresh);
+        let list_keys: Vec<&[u8]> = fresh.iter().map(|row| row.list_key.as_bytes()).collect();
+        let query = sqlx::query(COUNT_SLICES).bind(merchants).bind(list_keys);
+        let slices = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        for slice in &slices {
+            let settlements: i64 = column(slice, "settlements")?;
+            if settlements > SLICE_ROWS_MAX {
+                self.cut_slice(slice, settlements).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
+    async fn cut_slice(&mut self, slice: &PgRow, settlements: i64) -> StoreResult<()> {
+        let merchant = id(slice, "merchant_id", MerchantId)?;
+        let from_key: Vec<u8> = column(slice, "from_key")?;
+        let last_run = settlements / SLICE_ROWS_MIN - 1;
+        let query =
+            sqlx::query(CUT_SLICE).bind(merchant.0).bind(from_key).bind(SLICE_ROWS_MIN).bind(last_run);
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    /// Those of the given settlements that are stored with other content.
+    async fn conflicting(
+        &mut self,
+        known: &[&NewSettlement],
+    ) -> StoreResult<Vec<(MerchantId, SettlementId)>> {
+        if known.is_empty() {
+            return Ok(Vec::new());
+        }
+        let given: HashMap<_, _> =
+            known.iter().map(|row| ((row.merchant_id, row.settlement_id), *row)).collect();
+        let (merchants, settlements) = key_arrays(known);
+        let query = sqlx::query(FIND_STORED).bind(merchants).bind(settlements);
+        let stored = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let mut conflicting = Vec::new();
+        for row in &stored {
+            let key = ids(row)?;
+            let record = Record::from_stored(column(row, "record")?);
+            let pricing = stored_pricing(row)?;
+            if given.get(&key).is_none_or(|given| given.record != record || given.pricing != pricing) {
+                conflicting.push(key);
+            }
+        }
+        Ok(conflicting)
+    }
+}
+
+/// The keys of a batch as two array arguments.
+fn key_arrays(rows: &[&NewSettlement]) -> (Vec<Uuid>, Vec<Uuid>) {
+    rows.iter().map(|row| (row.merchant_id.0, row.settlement_id.0)).unzip()
+}
+
+fn ids(row: &PgRow) -> StoreResult<(MerchantId, SettlementId)> {
+    Ok((id(row, "merchant_id", MerchantId)?, id(row, "settlement_id", SettlementId)?))
+}
+
+fn stored_pricing(row: &PgRow) -> StoreResult<Option<InternalPricing>> {
+    let decimal = |name: &str| -> StoreResult<Option<Decimal>> {
+        let text: Option<String> = row.try_get(name).map_err(store_error)?;
+        text.map(|text| text.parse().map_err(|_| StoreError::unexpected(format!("{name} is not a decimal"))))
+            .transpose()
+    };
+    let (provider_rate, spread_revenue) = (decimal("provider_rate")?, decimal("spread_revenue")?);
+    let partner_commission = decimal("partner_commission")?;
+    Ok(provider_rate.zip(spread_revenue).zip(partner_commission).map(
+        |((provider_rate, spread_revenue), partner_commission)| InternalPricing {
+            provider_rate,
+            spread_revenue,
+            partner_commission,
+        },
+    ))
+}

@@ -1,0 +1,49 @@
+//! Scratch stores for tests: a schema of its own in a throw-away database.
+
+#![expect(clippy::expect_used, reason = "these are tests: a panic is their message")]
+
+use std::sync::Arc;
+
+use settle_store::conformance::ScratchStore;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, postgres::PgConnectOptions};
+
+use crate::PostgresStore;
+
+/// The environment variable with the URL of a database that tests may fill.
+pub const URL_VARIABLE: &str = "TEST_POSTGRES_URL";
+/// Connections of a scratch store: enough for a test, few enough that many tests run side by side.
+const CONNECTIONS_MAX: u32 = 4;
+
+/// An empty store of its own.
+///
+/// # Panics
+///
+/// When there is no database to be had.
+pub async fn scratch() -> ScratchStore {
+    let url = scratch_url().await;
+    let store = PostgresStore::new(&url, CONNECTIONS_MAX).expect("the URL was good for the schema");
+    ScratchStore::new(Arc::new(store), ())
+}
+
+/// The URL of an empty schema of its own.
+///
+/// # Panics
+///
+/// When there is no database to be had.
+#[expect(clippy::disallowed_methods, reason = "this is not a setting of the service")]
+pub async fn scratch_url() -> String {
+    let url = std::env::var(URL_VARIABLE).expect(
+        "TEST_POSTGRES_URL: run ./test or scripts/with-postgres, which start a throw-away PostgreSQL",
+    );
+    let options: PgConnectOptions = url.parse().expect("TEST_POSTGRES_URL is a URL of PostgreSQL");
+    let mut connection = options.connect().await.expect("the database of TEST_POSTGRES_URL answers");
+    let name: String = sqlx::query_scalar("SELECT 'scratch_' || replace(gen_random_uuid()::text, '-', '')")
+        .fetch_one(&mut connection)
+        .await
+        .expect("a name");
+    let create = AssertSqlSafe(format!("CREATE SCHEMA {name}"));
+    sqlx::query(create).execute(&mut connection).await.expect("a schema of its own");
+    connection.close().await.expect("nothing was left to send");
+    let separator = if url.contains('?') { '&' } else { '?' };
+    format!("{url}{separator}options[search_path]={name}")
+}

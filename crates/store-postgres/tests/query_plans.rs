@@ -1,0 +1,104 @@
+//! No statement that a request or a delivery waits for scans what grows.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+use serde_json::Value;
+use settle_store::Store;
+use settle_store::statements::{Heat, Statement};
+use settle_store_postgres::PostgresStore;
+use settle_store_postgres::testing::scratch_url;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+
+/// Tables whose size follows the traffic.
+const GROWING: [&str; 5] =
+    ["settlements", "settlement_slices", "settlement_pricing", "deliveries", "merchant_counts"];
+
+/// Enough rows that the planner cares, of so few merchants that reading a whole table tempts it.
+const FILL: [&str; 7] = [
+    "INSERT INTO merchants SELECT md5(n::text)::uuid, 'm', now() FROM generate_series(1, 5000) AS n",
+    "INSERT INTO merchant_counts SELECT merchant_id FROM merchants",
+    "INSERT INTO deliveries
+     SELECT md5((n % 5)::text)::uuid, md5('d' || n)::uuid, md5('s' || n)::uuid, 'settlement.completed',
+            CASE n % 3 WHEN 0 THEN 'pending' ELSE 'dead' END, 0, now(), NULL, now(), NULL, NULL, 'https://m', ''
+     FROM generate_series(1, 20000) AS n",
+    "INSERT INTO settlements
+     SELECT md5((n % 5)::text)::uuid, md5('s' || n)::uuid,
+            substr(decode(md5(n::text) || md5(n::text), 'hex'), 1, 24), '{}'
+     FROM generate_series(1, 20000) AS n",
+    "INSERT INTO settlement_slices
+     SELECT md5((n % 5)::text)::uuid, decode(md5(n::text), 'hex'), 128 FROM generate_series(1, 20000) AS n",
+    "INSERT INTO settlement_pricing SELECT merchant_id, settlement_id, '1', '1', '1' FROM settlements",
+    "ANALYZE",
+];
+
+async fn connect() -> PgConnection {
+    let url = scratch_url().await;
+    PostgresStore::new(&url, 1).unwrap().migrate().await.unwrap();
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    for sql in FILL {
+        connection.execute(sql).await.unwrap();
+    }
+    // The generic plan is the one that a statement in daily use gets.
+    connection.execute("SET plan_cache_mode = force_generic_plan").await.unwrap();
+    connection
+}
+
+/// The nodes of a statement's plan that walk a whole growing table or index.
+async fn scans(connection: &mut PgConnection, sql: &str) -> Vec<String> {
+    connection.execute(AssertSqlSafe(format!("PREPARE asked AS {sql}"))).await.unwrap();
+    let arguments = (1..=9).take_while(|number| sql.contains(&format!("${number}"))).count();
+    let nulls =
+        if arguments == 0 { String::new() } else { format!("({})", vec!["NULL"; arguments].join(", ")) };
+    let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) EXECUTE asked{nulls}"));
+    let plan: Value = sqlx::query_scalar(explain)
+        .fetch_one(&mut *connection)
+        .await
+        .unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+    connection.execute("DEALLOCATE asked").await.unwrap();
+    let mut found = Vec::new();
+    collect(&plan[0]["Plan"], &mut found);
+    found
+}
+
+fn collect(node: &Value, found: &mut Vec<String>) {
+    let (kind, table) =
+        (node["Node Type"].as_str().unwrap_or(""), node["Relation Name"].as_str().unwrap_or(""));
+    // Every key of a growing table is led by the merchant's id: a condition without it walks the whole index.
+    let condition = node["Index Cond"].as_str().unwrap_or("");
+    let unbounded_index = kind.starts_with("Index") && !condition.contains("merchant_id");
+    if GROWING.contains(&table) && (kind == "Seq Scan" || unbounded_index) {
+        found.push(format!("{kind} of {table}"));
+    }
+    for child in node["Plans"].as_array().into_iter().flatten() {
+        collect(child, found);
+    }
+}
+
+#[tokio::test]
+async fn no_hot_statement_scans() {
+    let mut connection = connect().await;
+    let statements = settle_store_postgres::statements();
+    let hot: Vec<Statement> =
+        statements.into_iter().filter(|statement| statement.heat == Heat::Hot).collect();
+    assert!(hot.len() > 15, "the hot statements are declared: {}", hot.len());
+    let mut found = Vec::new();
+    for statement in hot {
+        for scan in scans(&mut connection, statement.sql).await {
+            found.push(format!("{}: {scan}", statement.name));
+        }
+    }
+    assert!(found.is_empty(), "hot statements that scan:\n{}", found.join("\n"));
+}
+
+#[tokio::test]
+async fn the_check_notices_a_scan() {
+    let mut connection = connect().await;
+    for sql in [
+        "SELECT * FROM deliveries WHERE status = 'pending'",
+        "SELECT count(*) FROM settlements",
+        "SELECT * FROM deliveries WHERE url = $1",
+        "SELECT * FROM settlements ORDER BY merchant_id LIMIT 1",
+    ] {
+        assert!(!scans(&mut connection, sql).await.is_empty(), "{sql}");
+    }
+}

@@ -1,0 +1,35 @@
+-- Completed settlements: written once, never changed.
+--
+-- No foreign key to merchants: whoever writes here has locked the merchant's row of merchant_counts, which is
+-- the same proof without a look-up per row.
+
+CREATE TABLE settlements (
+    merchant_id   BLOB NOT NULL,
+    settlement_id BLOB NOT NULL CHECK (length(settlement_id) = 16),
+    -- Bytes that compare like (listed_at, settlement_id): the order of the merchant's list.
+    list_key      BLOB NOT NULL CHECK (length(list_key) = 24),
+    -- The JSON object the merchant sees, as it was rendered when the settlement was recorded.
+    record        TEXT NOT NULL CHECK (json_valid(record)),
+    PRIMARY KEY (merchant_id, settlement_id)
+) STRICT;
+
+CREATE UNIQUE INDEX settlements_listed ON settlements (merchant_id, list_key);
+
+-- Runs of consecutive rows of a merchant's list and how many there are: a slice reaches from its from_key up
+-- to the next one's. The oldest slice starts at the empty key, before every other.
+CREATE TABLE settlement_slices (
+    merchant_id BLOB    NOT NULL,
+    from_key    BLOB    NOT NULL,
+    settlements INTEGER NOT NULL CHECK (settlements >= 0),
+    PRIMARY KEY (merchant_id, from_key)
+) STRICT, WITHOUT ROWID;
+
+-- What the house earns. No statement that a merchant's request runs names this table.
+CREATE TABLE settlement_pricing (
+    merchant_id        BLOB NOT NULL,
+    settlement_id      BLOB NOT NULL,
+    provider_rate      TEXT NOT NULL,
+    spread_revenue     TEXT NOT NULL,
+    partner_commission TEXT NOT NULL,
+    PRIMARY KEY (merchant_id, settlement_id)
+) STRICT, WITHOUT ROWID;

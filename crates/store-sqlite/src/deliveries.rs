@@ -1,0 +1,223 @@
+//! Notification deliveries.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use serde_json::json;
+use settle_domain::delivery::{Delivery, DeliveryStatus};
+use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
+use settle_domain::page::{Page, PageRequest};
+use settle_domain::settlement::EVENT_TYPE;
+use settle_domain::time::Timestamp;
+use settle_store::{DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult};
+use sqlx::sqlite::SqliteRow;
+
+use crate::convert::{column, hex, id, json_rows, optional_time, time};
+use crate::error::store_error;
+use crate::{SqliteStore, SqliteTx};
+
+settle_store::statements! {
+    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the page.
+    hot PAGE = "
+        SELECT deliveries_pending + deliveries_delivered + deliveries_dead AS total,
+               NULL AS delivery_id, NULL AS settlement_id, NULL AS event_type, NULL AS status, NULL AS attempts,
+               NULL AS created_at, NULL AS delivered_at, NULL AS next_attempt_at, NULL AS response_status,
+               NULL AS last_error, NULL AS url
+        FROM merchant_counts WHERE merchant_id = ?1
+        UNION ALL
+        SELECT * FROM (
+            SELECT NULL, delivery_id, settlement_id, event_type, status, attempts, created_at,
+                   delivered_at, next_attempt_at, response_status, last_error, url
+            FROM deliveries WHERE merchant_id = ?1
+            ORDER BY created_at DESC, delivery_id DESC LIMIT ?2 OFFSET ?3
+        )";
+    hot PAGE_OF_STATUS = "
+        SELECT CASE ?4 WHEN 'pending' THEN deliveries_pending WHEN 'delivered' THEN deliveries_delivered
+                    ELSE deliveries_dead END AS total,
+               NULL AS delivery_id, NULL AS settlement_id, NULL AS event_type, NULL AS status, NULL AS attempts,
+               NULL AS created_at, NULL AS delivered_at, NULL AS next_attempt_at, NULL AS response_status,
+               NULL AS last_error, NULL AS url
+        FROM merchant_counts WHERE merchant_id = ?1
+        UNION ALL
+        SELECT * FROM (
+            SELECT NULL, delivery_id, settlement_id, event_type, status, attempts, created_at,
+                   delivered_at, next_attempt_at, response_status, last_error, url
+            FROM deliveries WHERE merchant_id = ?1 AND status = ?4
+            ORDER BY created_at DESC, delivery_id DESC LIMIT ?2 OFFSET ?3
+        )";
+    hot ENQUEUE = "
+        INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
+                                created_at, next_attempt_at, url, payload)
+        SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), unhex(row.value ->> 2), ?2, 'pending', 0,
+               row.value ->> 3, row.value ->> 3, row.value ->> 4, unhex(row.value ->> 5)
+        FROM json_each(?1) AS row";
+    hot RECORD = "
+        UPDATE deliveries
+        SET status = state.status, attempts = state.attempts, delivered_at = state.delivered_at,
+            next_attempt_at = state.next_attempt_at, response_status = state.response_status,
+            last_error = state.last_error
+        FROM (
+            SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id,
+                   row.value ->> 2 AS status, row.value ->> 3 AS attempts, row.value ->> 4 AS delivered_at,
+                   row.value ->> 5 AS next_attempt_at, row.value ->> 6 AS response_status,
+                   row.value ->> 7 AS last_error
+            FROM json_each(?1) AS row
+        ) AS state
+        WHERE deliveries.merchant_id = state.merchant_id AND deliveries.delivery_id = state.delivery_id
+          AND deliveries.status = 'pending'
+        RETURNING deliveries.merchant_id, deliveries.status";
+    hot REQUEUE = "
+        UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
+        WHERE merchant_id = ?1 AND delivery_id = ?2 AND status = 'dead'
+        RETURNING delivery_id, settlement_id, event_type, status, attempts, created_at,
+                  delivered_at, next_attempt_at, response_status, last_error, url";
+    hot COUNT = "
+        UPDATE merchant_counts
+        SET deliveries_pending = deliveries_pending + changed.pending,
+            deliveries_delivered = deliveries_delivered + changed.delivered,
+            deliveries_dead = deliveries_dead + changed.dead
+        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, row.value ->> 1 AS pending,
+                     row.value ->> 2 AS delivered, row.value ->> 3 AS dead
+              FROM json_each(?1) AS row) AS changed
+        WHERE merchant_counts.merchant_id = changed.merchant_id";
+}
+
+#[async_trait]
+impl DeliveryReads for SqliteStore {
+    async fn delivery_page(
+        &self,
+        merchant: MerchantId,
+        status: Option<DeliveryStatus>,
+        page: PageRequest,
+    ) -> StoreResult<Page<Delivery>> {
+        let statement = if status.is_some() { PAGE_OF_STATUS } else { PAGE };
+        let mut query = sqlx::query(statement).bind(merchant.0).bind(page.limit()).bind(page.offset());
+        if let Some(status) = status {
+            query = query.bind(status.as_str());
+        }
+        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
+        Ok(Page {
+            rows: rows.iter().map(delivery).collect::<StoreResult<_>>()?,
+            total: column(first, "total")?,
+        })
+    }
+}
+
+#[async_trait]
+impl DeliveryWrites for SqliteTx {
+    async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()> {
+        let rows = json_rows(deliveries.iter().map(|new| {
+            json!([
+                hex(new.merchant_id.0.as_bytes()),
+                hex(new.delivery_id.0.as_bytes()),
+                hex(new.settlement_id.0.as_bytes()),
+                new.created_at.as_micros(),
+                new.url,
+                hex(&new.payload),
+            ])
+        }));
+        let query = sqlx::query(ENQUEUE).bind(rows).bind(EVENT_TYPE);
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        let mut changes = CountChanges::default();
+        for new in deliveries {
+            changes.add(new.merchant_id, DeliveryStatus::Pending, 1);
+        }
+        self.count_deliveries(changes).await
+    }
+
+    async fn delivery_record_many(&mut self, states: &[DeliveryState]) -> StoreResult<i64> {
+        let rows = json_rows(states.iter().map(|DeliveryState { merchant_id, delivery }| {
+            json!([
+                hex(merchant_id.0.as_bytes()),
+                hex(delivery.delivery_id.0.as_bytes()),
+                delivery.status.as_str(),
+                delivery.attempts,
+                delivery.delivered_at.map(Timestamp::as_micros),
+                delivery.next_attempt_at.as_micros(),
+                delivery.response_status,
+                delivery.last_error,
+            ])
+        }));
+        let updated =
+            sqlx::query(RECORD).bind(rows).fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let mut changes = CountChanges::default();
+        for row in &updated {
+            let merchant = id(row, "merchant_id", MerchantId)?;
+            changes.add(merchant, DeliveryStatus::Pending, -1);
+            changes.add(merchant, status(row)?, 1);
+        }
+        self.count_deliveries(changes).await?;
+        Ok(i64::try_from(updated.len()).unwrap_or(i64::MAX))
+    }
+
+    async fn delivery_requeue(
+        &mut self,
+        merchant: MerchantId,
+        delivery_id: DeliveryId,
+        at: Timestamp,
+    ) -> StoreResult<Option<Delivery>> {
+        let query = sqlx::query(REQUEUE).bind(merchant.0).bind(delivery_id.0).bind(at.as_micros());
+        let Some(row) = query.fetch_optional(&mut *self.inner).await.map_err(store_error)? else {
+            return Ok(None);
+        };
+        let mut changes = CountChanges::default();
+        changes.add(merchant, DeliveryStatus::Dead, -1);
+        changes.add(merchant, DeliveryStatus::Pending, 1);
+        self.count_deliveries(changes).await?;
+        delivery(&row).map(Some)
+    }
+}
+
+impl SqliteTx {
+    async fn count_deliveries(&mut self, changes: CountChanges) -> StoreResult<()> {
+        let merchants = changes.0.len() as u64;
+        if merchants == 0 {
+            return Ok(());
+        }
+        let rows = json_rows(changes.0.into_iter().map(|(merchant, [pending, delivered, dead])| {
+            json!([hex(merchant.0.as_bytes()), pending, delivered, dead])
+        }));
+        let counted = sqlx::query(COUNT).bind(rows).execute(&mut *self.inner).await.map_err(store_error)?;
+        if counted.rows_affected() != merchants {
+            return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
+        }
+        Ok(())
+    }
+}
+
+/// How the counts of pending, delivered and dead rows change, per merchant.
+#[derive(Default)]
+struct CountChanges(BTreeMap<MerchantId, [i64; 3]>);
+
+impl CountChanges {
+    fn add(&mut self, merchant: MerchantId, status: DeliveryStatus, number: i64) {
+        let position = match status {
+            DeliveryStatus::Pending => 0,
+            DeliveryStatus::Delivered => 1,
+            DeliveryStatus::Dead => 2,
+        };
+        self.0.entry(merchant).or_default()[position] += number;
+    }
+}
+
+fn status(row: &SqliteRow) -> StoreResult<DeliveryStatus> {
+    let text: String = column(row, "status")?;
+    text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))
+}
+
+fn delivery(row: &SqliteRow) -> StoreResult<Delivery> {
+    Ok(Delivery {
+        delivery_id: id(row, "delivery_id", DeliveryId)?,
+        settlement_id: id(row, "settlement_id", SettlementId)?,
+        event_type: column(row, "event_type")?,
+        status: status(row)?,
+        attempts: column(row, "attempts")?,
+        created_at: time(row, "created_at")?,
+        delivered_at: optional_time(row, "delivered_at")?,
+        next_attempt_at: time(row, "next_attempt_at")?,
+        response_status: column(row, "response_status")?,
+        last_error: column(row, "last_error")?,
+        url: column(row, "url")?,
+    })
+}

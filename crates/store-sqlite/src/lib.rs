@@ -1,0 +1,171 @@
+//! The embedded store: one SQLite file, nothing to set up.
+//!
+//! Readers have connections of their own and never wait for the writer (WAL). There is one writer: its
+//! transactions begin with `BEGIN IMMEDIATE`, so that they never fail half-way for want of the lock, and each
+//! commit is on the disk before it returns (`synchronous = FULL`).
+//!
+//! Batches travel as one JSON argument that `json_each` unfolds. Differs because SQLite has no array
+//! parameters.
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use settle_store::statements::Statement;
+use settle_store::{Store, StoreError, StoreResult, Tx};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{Sqlite, Transaction};
+
+mod convert;
+mod deliveries;
+mod endpoints;
+mod error;
+mod keys;
+mod merchants;
+mod migrations;
+mod operators;
+mod settlements;
+
+#[cfg(feature = "testing")]
+pub mod testing;
+
+use error::store_error;
+
+/// Reading connections. More than there are cores does not help.
+const READERS_MAX: u32 = 4;
+/// How long a caller waits for a connection; the writer's queue is bounded by it.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a statement waits for another process that holds the file.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+settle_store::statements! {
+    hot PING = "SELECT 1";
+    cold "asked at start-up" MIGRATIONS_TABLE = "
+        SELECT count(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
+    cold "asked at start-up" MIGRATIONS_APPLIED = "SELECT count(*) FROM _sqlx_migrations WHERE success";
+}
+
+/// Every statement this backend runs, for the test that reads their plans.
+#[must_use]
+pub fn statements() -> Vec<Statement> {
+    [
+        STATEMENTS,
+        merchants::STATEMENTS,
+        keys::STATEMENTS,
+        operators::STATEMENTS,
+        settlements::STATEMENTS,
+        deliveries::STATEMENTS,
+        endpoints::STATEMENTS,
+    ]
+    .concat()
+}
+
+/// A URL that does not name a SQLite file.
+#[derive(Debug, thiserror::Error)]
+#[error("not a SQLite file, such as sqlite://data/settle.db")]
+pub struct UrlFault;
+
+/// A SQLite file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    path: PathBuf,
+    readers: SqlitePool,
+    writer: SqlitePool,
+}
+
+impl SqliteStore {
+    /// The store in the file that the URL names. Nothing is opened yet: the first use does.
+    pub fn new(url: &str) -> Result<SqliteStore, UrlFault> {
+        let options = SqliteConnectOptions::from_str(url).map_err(|_| UrlFault)?;
+        let path = options.get_filename().to_owned();
+        // Each connection would have an in-memory database of its own.
+        if path.as_os_str().is_empty()
+            || path.to_string_lossy().contains(":memory:")
+            || url.contains("mode=memory")
+        {
+            return Err(UrlFault);
+        }
+        let options = options
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT)
+            .foreign_keys(true)
+            .pragma("temp_store", "memory");
+        let pool = |connections_max: u32| {
+            SqlitePoolOptions::new().max_connections(connections_max).acquire_timeout(ACQUIRE_TIMEOUT)
+        };
+        let readers = pool(READERS_MAX).connect_lazy_with(options.clone().pragma("query_only", "on"));
+        Ok(SqliteStore { path, readers, writer: pool(1).connect_lazy_with(options) })
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A lock that other processes respect, held until dropped. Differs because SQLite, unlike PostgreSQL,
+    /// has no lock that outlives the transactions of a migration.
+    async fn migration_lock(&self) -> StoreResult<std::fs::File> {
+        let mut path = self.path.clone().into_os_string();
+        path.push("-migrate");
+        let locked = tokio::task::spawn_blocking(move || {
+            let file = std::fs::File::create(path)?;
+            file.lock()?;
+            Ok::<_, std::io::Error>(file)
+        });
+        let file = locked.await.map_err(|fault| StoreError::Unexpected(fault.into()))?;
+        file.map_err(|fault| StoreError::Unavailable(fault.into()))
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
+        let inner = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
+        Ok(Box::new(SqliteTx { inner }))
+    }
+
+    async fn ping(&self) -> StoreResult<()> {
+        sqlx::query(PING).execute(&self.readers).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn migrate(&self) -> StoreResult<()> {
+        let _lock = self.migration_lock().await?;
+        migrations::migrator().run(&self.writer).await.map_err(|fault| StoreError::Unexpected(fault.into()))
+    }
+
+    async fn migrations_pending(&self) -> StoreResult<usize> {
+        let all = migrations::migrator().iter().count();
+        let table: i64 =
+            sqlx::query_scalar(MIGRATIONS_TABLE).fetch_one(&self.readers).await.map_err(store_error)?;
+        if table == 0 {
+            return Ok(all);
+        }
+        let applied: i64 =
+            sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.readers).await.map_err(store_error)?;
+        Ok(all.saturating_sub(usize::try_from(applied).unwrap_or(0)))
+    }
+
+    async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
+}
+
+/// The one transaction that writes.
+struct SqliteTx {
+    inner: Transaction<'static, Sqlite>,
+}
+
+#[async_trait]
+impl Tx for SqliteTx {
+    async fn commit(self: Box<Self>) -> StoreResult<()> {
+        self.inner.commit().await.map_err(store_error)
+    }
+}

@@ -1,0 +1,63 @@
+//! Merchants, and the row that locks and counts for each.
+
+use async_trait::async_trait;
+use settle_domain::ids::MerchantId;
+use settle_store::{Merchant, MerchantReads, MerchantWrites, StoreResult};
+use sqlx::sqlite::SqliteRow;
+use uuid::Uuid;
+
+use crate::convert::{column, id, json_merchants, time};
+use crate::error::store_error;
+use crate::{SqliteStore, SqliteTx};
+
+settle_store::statements! {
+    cold "an operator's listing" LIST = "
+        SELECT merchant_id, name, created_at FROM merchants
+        WHERE merchant_id > ?1 ORDER BY merchant_id LIMIT ?2";
+    cold "an operator adds a merchant" CREATE = "
+        INSERT INTO merchants (merchant_id, name, created_at) VALUES (?1, ?2, ?3)";
+    cold "an operator adds a merchant" CREATE_COUNTS = "
+        INSERT INTO merchant_counts (merchant_id) VALUES (?1)";
+    cold "an operator adds a merchant" CREATE_SLICE = "
+        INSERT INTO settlement_slices (merchant_id, from_key, settlements) VALUES (?1, x'', 0)";
+    // The writer is alone: what exists now exists until the commit. Differs because PostgreSQL must lock the
+    // row.
+    hot LOCK = "
+        SELECT c.merchant_id FROM json_each(?1) AS asked
+        JOIN merchant_counts AS c ON c.merchant_id = unhex(asked.value)";
+}
+
+#[async_trait]
+impl MerchantReads for SqliteStore {
+    async fn merchant_list(&self, after: Option<MerchantId>, limit: i64) -> StoreResult<Vec<Merchant>> {
+        let query = sqlx::query(LIST).bind(after.map_or(Uuid::nil(), |after| after.0)).bind(limit);
+        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        rows.iter().map(merchant).collect()
+    }
+}
+
+#[async_trait]
+impl MerchantWrites for SqliteTx {
+    async fn merchant_create(&mut self, merchant: &Merchant) -> StoreResult<()> {
+        let id = merchant.merchant_id.0;
+        let create = sqlx::query(CREATE).bind(id).bind(&merchant.name).bind(merchant.created_at.as_micros());
+        create.execute(&mut *self.inner).await.map_err(store_error)?;
+        sqlx::query(CREATE_COUNTS).bind(id).execute(&mut *self.inner).await.map_err(store_error)?;
+        sqlx::query(CREATE_SLICE).bind(id).execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
+        let query = sqlx::query_scalar(LOCK).bind(json_merchants(merchants));
+        let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        Ok(found.into_iter().map(MerchantId).collect())
+    }
+}
+
+fn merchant(row: &SqliteRow) -> StoreResult<Merchant> {
+    Ok(Merchant {
+        merchant_id: id(row, "merchant_id", MerchantId)?,
+        name: column(row, "name")?,
+        created_at: time(row, "created_at")?,
+    })
+}

@@ -1,0 +1,20 @@
+//! The schema, step by step: the files in `migrations/`, embedded, in the order of their numbers.
+
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+
+/// A new step gets the next number and the same name in both backends; a step that was released never
+/// changes.
+const FILES: [(i64, &str, &str); 3] = [
+    (1, "merchants", include_str!("../migrations/0001_merchants.sql")),
+    (2, "settlements", include_str!("../migrations/0002_settlements.sql")),
+    (3, "deliveries", include_str!("../migrations/0003_deliveries.sql")),
+];
+
+/// All steps.
+pub(crate) fn migrator() -> Migrator {
+    let step = |(version, name, sql): (i64, &'static str, &'static str)| {
+        Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
+    };
+    Migrator::with_migrations(FILES.map(step).into())
+}

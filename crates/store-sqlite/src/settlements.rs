@@ -1,0 +1,295 @@
+//! Completed settlements, their slices and their internal pricing.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use async_trait::async_trait;
+use serde_json::json;
+use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::money::Decimal;
+use settle_domain::page::{Page, PageRequest};
+use settle_domain::pricing::InternalPricing;
+use settle_domain::settlement::Record;
+use settle_store::{
+    NewSettlement, RecordOutcome, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SettlementBatch,
+    SettlementReads, SettlementWrites, StoreError, StoreResult,
+};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqliteConnection};
+
+use crate::convert::{column, hex, id, json_rows};
+use crate::error::store_error;
+use crate::{SqliteStore, SqliteTx};
+
+settle_store::statements! {
+    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the page.
+    // Rows that are skipped are only walked in the index.
+    hot PAGE = "
+        SELECT settlements AS total, NULL AS list_key, NULL AS record FROM merchant_counts WHERE merchant_id = ?1
+        UNION ALL
+        SELECT * FROM (
+            SELECT NULL, list_key, record FROM settlements WHERE merchant_id = ?1 AND list_key < ?2
+            ORDER BY list_key DESC LIMIT ?3 OFFSET ?4
+        )";
+    hot SLICES = "
+        SELECT settlements, NULL AS from_key FROM merchant_counts WHERE merchant_id = ?1
+        UNION ALL
+        SELECT * FROM (
+            SELECT settlements, from_key FROM settlement_slices
+            WHERE merchant_id = ?1 ORDER BY from_key DESC LIMIT ?2
+        )";
+    hot INSERT = "
+        INSERT INTO settlements (merchant_id, settlement_id, list_key, record)
+        SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), unhex(row.value ->> 2), row.value ->> 3
+        FROM json_each(?1) AS row WHERE true
+        ON CONFLICT (merchant_id, settlement_id) DO NOTHING
+        RETURNING merchant_id, settlement_id";
+    hot INSERT_PRICING = "
+        INSERT INTO settlement_pricing
+            (merchant_id, settlement_id, provider_rate, spread_revenue, partner_commission)
+        SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), row.value ->> 2, row.value ->> 3, row.value ->> 4
+        FROM json_each(?1) AS row WHERE true
+        ON CONFLICT DO NOTHING";
+    hot FIND_STORED = "
+        SELECT s.merchant_id, s.settlement_id, s.record,
+               p.provider_rate, p.spread_revenue, p.partner_commission
+        FROM json_each(?1) AS row
+        JOIN settlements AS s
+            ON s.merchant_id = unhex(row.value ->> 0) AND s.settlement_id = unhex(row.value ->> 1)
+        LEFT JOIN settlement_pricing AS p
+            ON p.merchant_id = s.merchant_id AND p.settlement_id = s.settlement_id";
+    hot COUNT = "
+        UPDATE merchant_counts SET settlements = settlements + added.number
+        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, row.value ->> 1 AS number
+              FROM json_each(?1) AS row) AS added
+        WHERE merchant_counts.merchant_id = added.merchant_id";
+    hot COUNT_SLICES = "
+        UPDATE settlement_slices SET settlements = settlements + added.number
+        FROM (
+            SELECT merchant_id, from_key, count(*) AS number FROM (
+                SELECT unhex(row.value ->> 0) AS merchant_id, (
+                    SELECT slice.from_key FROM settlement_slices AS slice
+                    WHERE slice.merchant_id = unhex(row.value ->> 0) AND slice.from_key <= unhex(row.value ->> 1)
+                    ORDER BY slice.from_key DESC LIMIT 1
+                ) AS from_key
+                FROM json_each(?1) AS row
+            ) GROUP BY merchant_id, from_key
+        ) AS added
+        WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
+        RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
+    // Cuts one slice into runs of ?3 rows, the last of them with what is left over: ?4 is the number of the
+    // last run.
+    hot CUT_SLICE = "
+        INSERT INTO settlement_slices (merchant_id, from_key, settlements)
+        SELECT ?1, CASE WHEN run = 0 THEN ?2 ELSE min(list_key) END, count(*) FROM (
+            SELECT list_key, min((row_number() OVER (ORDER BY list_key) - 1) / ?3, ?4) AS run
+            FROM settlements
+            WHERE merchant_id = ?1 AND list_key >= ?2 AND list_key < coalesce(
+                (SELECT min(from_key) FROM settlement_slices WHERE merchant_id = ?1 AND from_key > ?2),
+                -- Above every key.
+                x'ffffffffffffffff'
+            )
+        ) GROUP BY run
+        ON CONFLICT (merchant_id, from_key) DO UPDATE SET settlements = excluded.settlements";
+}
+
+#[async_trait]
+impl SettlementReads for SqliteStore {
+    async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<Page<Record>> {
+        let mut connection = self.readers.acquire().await.map_err(store_error)?;
+        if page.offset() >= SLICE_ROWS_MAX {
+            // Two statements instead of a window over the slices, which costs more than the page. Differs because
+            // there is no way to a server to save. Settlements are only ever added, so that an equal total
+            // means the same list: if one was added in between, the offset is walked instead.
+            let start = start_of(&mut connection, merchant, page.offset()).await?;
+            let rest = page.offset() - start.skipped;
+            let found = page_below(&mut connection, merchant, &start.below, page.limit(), rest).await?;
+            if found.total == start.total {
+                return Ok(found);
+            }
+        }
+        page_below(&mut connection, merchant, &ABOVE_ALL, page.limit(), page.offset()).await
+    }
+}
+
+/// Above every list key: no time of ours starts with eight set bits.
+const ABOVE_ALL: [u8; 8] = [0xff; 8];
+
+/// Where to start to skip a number of rows: below a key, with so many of them skipped already.
+struct Start {
+    below: Vec<u8>,
+    skipped: i64,
+    total: i64,
+}
+
+async fn start_of(
+    connection: &mut SqliteConnection,
+    merchant: MerchantId,
+    offset: i64,
+) -> StoreResult<Start> {
+    let query = sqlx::query(SLICES).bind(merchant.0).bind(SLICES_WALKED_MAX);
+    let rows = query.fetch_all(connection).await.map_err(store_error)?;
+    let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
+    let mut start = Start { below: ABOVE_ALL.to_vec(), skipped: 0, total: column(first, "settlements")? };
+    for slice in slices {
+        let skipped = start.skipped + column::<i64>(slice, "settlements")?;
+        if skipped > offset {
+            break;
+        }
+        start = Start { below: column(slice, "from_key")?, skipped, ..start };
+    }
+    Ok(start)
+}
+
+async fn page_below(
+    connection: &mut SqliteConnection,
+    merchant: MerchantId,
+    below: &[u8],
+    limit: i64,
+    offset: i64,
+) -> StoreResult<Page<Record>> {
+    let query = sqlx::query(PAGE).bind(merchant.0).bind(below).bind(limit).bind(offset);
+    let rows = query.fetch_all(connection).await.map_err(store_error)?;
+    let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
+    let records = rows.iter().map(|row| column(row, "record").map(Record::from_stored));
+    Ok(Page { rows: records.collect::<StoreResult<_>>()?, total: column(first, "total")? })
+}
+
+#[async_trait]
+impl SettlementWrites for SqliteTx {
+    async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
+        let batch = SettlementBatch::new(settlements);
+        let recorded = self.insert(&batch.unique).await?;
+        let (fresh, known): (Vec<_>, Vec<_>) =
+            batch.unique.iter().partition(|row| recorded.contains(&(row.merchant_id, row.settlement_id)));
+        self.insert_pricing(&fresh).await?;
+        self.count(&fresh).await?;
+        let mut conflicting = batch.conflicting;
+        conflicting.extend(self.conflicting(&known).await?);
+        let recorded = fresh.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
+        Ok(RecordOutcome { recorded, conflicting })
+    }
+}
+
+impl SqliteTx {
+    async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<HashSet<(MerchantId, SettlementId)>> {
+        let rows = json_rows(rows.iter().map(|row| {
+            json!([
+                hex(row.merchant_id.0.as_bytes()),
+                hex(row.settlement_id.0.as_bytes()),
+                hex(row.list_key.as_bytes()),
+                row.record.as_str(),
+            ])
+        }));
+        let inserted =
+            sqlx::query(INSERT).bind(rows).fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        inserted.iter().map(ids).collect()
+    }
+
+    async fn insert_pricing(&mut self, rows: &[&NewSettlement]) -> StoreResult<()> {
+        let priced: Vec<_> = rows.iter().filter_map(|row| Some((row, row.pricing.as_ref()?))).collect();
+        if priced.is_empty() {
+            return Ok(());
+        }
+        let rows = json_rows(priced.into_iter().map(|(row, pricing)| {
+            json!([
+                hex(row.merchant_id.0.as_bytes()),
+                hex(row.settlement_id.0.as_bytes()),
+                pricing.provider_rate,
+                pricing.spread_revenue,
+                pricing.partner_commission,
+            ])
+        }));
+        sqlx::query(INSERT_PRICING).bind(rows).execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    /// Keeps the totals and the slices in step with the rows just inserted.
+    async fn count(&mut self, fresh: &[&NewSettlement]) -> StoreResult<()> {
+        if fresh.is_empty() {
+            return Ok(());
+        }
+        let mut added: BTreeMap<MerchantId, i64> = BTreeMap::new();
+        for row in fresh {
+            *added.entry(row.merchant_id).or_default() += 1;
+        }
+        let totals =
+            json_rows(added.iter().map(|(merchant, number)| json!([hex(merchant.0.as_bytes()), number])));
+        let counted = sqlx::query(COUNT).bind(totals).execute(&mut *self.inner).await.map_err(store_error)?;
+        if counted.rows_affected() != added.len() as u64 {
+            return Err(StoreError::unexpected("a settlement of a merchant that was not locked"));
+        }
+        let keys = json_rows(
+            fresh.iter().map(|row| json!([hex(row.merchant_id.0.as_bytes()), hex(row.list_key.as_bytes())])),
+        );
+        let slices =
+            sqlx::query(COUNT_SLICES).bind(keys).fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        for slice in &slices {
+            let settlements: i64 = column(slice, "settlements")?;
+            if settlements > SLICE_ROWS_MAX {
+                self.cut_slice(slice, settlements).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
+    async fn cut_slice(&mut self, slice: &SqliteRow, settlements: i64) -> StoreResult<()> {
+        let merchant = id(slice, "merchant_id", MerchantId)?;
+        let from_key: Vec<u8> = column(slice, "from_key")?;
+        let last_run = settlements / SLICE_ROWS_MIN - 1;
+        let query =
+            sqlx::query(CUT_SLICE).bind(merchant.0).bind(from_key).bind(SLICE_ROWS_MIN).bind(last_run);
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    /// Those of the given settlements that are stored with other content.
+    async fn conflicting(
+        &mut self,
+        known: &[&NewSettlement],
+    ) -> StoreResult<Vec<(MerchantId, SettlementId)>> {
+        if known.is_empty() {
+            return Ok(Vec::new());
+        }
+        let given: HashMap<_, _> =
+            known.iter().map(|row| ((row.merchant_id, row.settlement_id), *row)).collect();
+        let keys = json_rows(
+            known
+                .iter()
+                .map(|row| json!([hex(row.merchant_id.0.as_bytes()), hex(row.settlement_id.0.as_bytes())])),
+        );
+        let stored =
+            sqlx::query(FIND_STORED).bind(keys).fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let mut conflicting = Vec::new();
+        for row in &stored {
+            let key = ids(row)?;
+            let record = Record::from_stored(column(row, "record")?);
+            let pricing = stored_pricing(row)?;
+            if given.get(&key).is_none_or(|given| given.record != record || given.pricing != pricing) {
+                conflicting.push(key);
+            }
+        }
+        Ok(conflicting)
+    }
+}
+
+fn ids(row: &SqliteRow) -> StoreResult<(MerchantId, SettlementId)> {
+    Ok((id(row, "merchant_id", MerchantId)?, id(row, "settlement_id", SettlementId)?))
+}
+
+fn stored_pricing(row: &SqliteRow) -> StoreResult<Option<InternalPricing>> {
+    let decimal = |name: &str| -> StoreResult<Option<Decimal>> {
+        let text: Option<String> = row.try_get(name).map_err(store_error)?;
+        text.map(|text| text.parse().map_err(|_| StoreError::unexpected(format!("{name} is not a decimal"))))
+            .transpose()
+    };
+    let (provider_rate, spread_revenue) = (decimal("provider_rate")?, decimal("spread_revenue")?);
+    let partner_commission = decimal("partner_commission")?;
+    Ok(provider_rate.zip(spread_revenue).zip(partner_commission).map(
+        |((provider_rate, spread_revenue), partner_commission)| InternalPricing {
+            provider_rate,
+            spread_revenue,
+            partner_commission,
+        },
+    ))
+}

@@ -1,0 +1,33 @@
+//! Scratch stores for tests: a file in a temporary folder that goes with the test.
+
+#![expect(clippy::expect_used, reason = "these are tests: a panic is their message")]
+
+use std::sync::Arc;
+
+use settle_store::conformance::ScratchStore;
+use tempfile::TempDir;
+
+use crate::SqliteStore;
+
+/// An empty store of its own.
+///
+/// # Panics
+///
+/// When no temporary folder can be made.
+#[expect(clippy::unused_async, reason = "the scratch stores of both backends are made alike")]
+pub async fn scratch() -> ScratchStore {
+    let (url, folder) = scratch_url();
+    let store = SqliteStore::new(&url).expect("a file name is a URL of SQLite");
+    ScratchStore::new(Arc::new(store), folder)
+}
+
+/// The URL of a file that does not exist yet, and the folder it goes with.
+///
+/// # Panics
+///
+/// When no temporary folder can be made.
+#[must_use]
+pub fn scratch_url() -> (String, TempDir) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    (format!("sqlite://{}", folder.path().join("settle.db").display()), folder)
+}

@@ -1,0 +1,5 @@
+//! SQLite passes the suite that every backend must pass.
+
+use settle_store_sqlite::testing::scratch;
+
+settle_store::conformance_suite!(scratch);

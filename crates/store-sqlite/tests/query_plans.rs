@@ -1,0 +1,85 @@
+//! No statement that a request or a delivery waits for scans what grows.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+use settle_store::Store;
+use settle_store::statements::{Heat, Statement};
+use settle_store_sqlite::SqliteStore;
+use settle_store_sqlite::testing::scratch_url;
+use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
+
+/// The lines of a plan that walk a whole table or index.
+async fn scans(connection: &mut SqliteConnection, sql: &str) -> Vec<String> {
+    let plan = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
+    let rows = sqlx::query(plan).fetch_all(connection).await.unwrap();
+    rows.iter()
+        .map(|row| row.get::<String, _>("detail"))
+        .filter(|detail| is_scan(detail) || walks_a_history(detail, sql))
+        .collect()
+}
+
+/// `SCAN` of anything but an argument (`json_each`), a single row or the result of a bounded subquery.
+fn is_scan(detail: &str) -> bool {
+    const BOUNDED: [&str; 14] = [
+        "row VIRTUAL TABLE",
+        "asked VIRTUAL TABLE",
+        "json_each VIRTUAL TABLE",
+        "CONSTANT ROW",
+        "page",
+        "walked",
+        "start",
+        "added",
+        "state",
+        "changed",
+        "(subquery",
+        "newest",
+        "cte",
+        "slice",
+    ];
+    let Some(scanned) = detail.strip_prefix("SCAN ") else {
+        return false;
+    };
+    !BOUNDED.iter().any(|bounded| scanned.starts_with(bounded))
+}
+
+/// A search by the merchant's id alone walks through its whole history, unless a limit ends it.
+fn walks_a_history(detail: &str, sql: &str) -> bool {
+    let grows = ["SEARCH settlements ", "SEARCH deliveries ", "SEARCH settlement_slices "];
+    grows.iter().any(|table| detail.starts_with(table))
+        && detail.ends_with("(merchant_id=?)")
+        && !sql.contains("LIMIT")
+}
+
+#[tokio::test]
+async fn no_hot_statement_scans() {
+    let (url, _folder) = scratch_url();
+    SqliteStore::new(&url).unwrap().migrate().await.unwrap();
+    let mut connection = SqliteConnection::connect(&url).await.unwrap();
+    let statements = settle_store_sqlite::statements();
+    let hot: Vec<Statement> =
+        statements.into_iter().filter(|statement| statement.heat == Heat::Hot).collect();
+    assert!(hot.len() > 15, "the hot statements are declared: {}", hot.len());
+    let mut found = Vec::new();
+    for statement in hot {
+        for scan in scans(&mut connection, statement.sql).await {
+            found.push(format!("{}: {scan}", statement.name));
+        }
+    }
+    assert!(found.is_empty(), "hot statements that scan:\n{}", found.join("\n"));
+}
+
+#[tokio::test]
+async fn the_check_notices_a_scan() {
+    let (url, _folder) = scratch_url();
+    SqliteStore::new(&url).unwrap().migrate().await.unwrap();
+    let mut connection = SqliteConnection::connect(&url).await.unwrap();
+    for sql in [
+        "SELECT * FROM deliveries WHERE status = 'pending'",
+        "SELECT count(*) FROM settlements",
+        "SELECT * FROM settlements WHERE settlement_id = ?1",
+        "SELECT count(*) FROM settlements WHERE merchant_id = ?1",
+        "SELECT d.* FROM deliveries AS d JOIN json_each(?1) AS row ON d.url = row.value",
+    ] {
+        assert!(!scans(&mut connection, sql).await.is_empty(), "{sql}");
+    }
+}
