@@ -1,0 +1,144 @@
+//! The resolver of the service: hickory, told to be strict.
+//!
+//! - Names are absolute: no search domain completes them, no host file overrides them.
+//! - A and AAAA are both asked, and both answers must be complete. Of the two, "there is none" is an answer;
+//!   an error or silence is not, and refuses the name even where the other half is good. A server that breaks
+//!   on AAAA thus cannot hide an address from the check. The price is that such a name does not resolve
+//!   until its server is mended.
+//! - Nothing is cached. The rule is one look-up an attempt, so that a name that moves to a private address
+//!   (rebinding) is found out at the next attempt and a mended one works at once. The cache belongs to the
+//!   recursive name server, which has one anyway; look-ups of one name that are under way at the same time
+//!   share one question.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{
+    ConnectionConfig, NameServerConfig, ProtocolConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::ResponseCode;
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use hickory_resolver::system_conf::read_system_conf;
+
+use super::{Resolve, ResolveFault};
+
+/// How long the addresses of a name may take in all: both questions, aliases and repetitions.
+pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How often a question is repeated within the limit after silence or an error of the server.
+const REPETITIONS: u8 = 2;
+
+/// How many questions may be under way on one TCP connection, to which long answers move. Beyond it the
+/// resolver reports an error, which would be taken for the host's; more than deliveries under way suffices.
+const TCP_QUESTIONS_MAX: usize = 4_096;
+
+/// Where the system asks when nothing is configured (resolv.conf(5)).
+const NAMESERVER_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 53);
+
+/// Asks name servers for the addresses of absolute names.
+#[derive(Debug)]
+pub struct DnsResolver {
+    resolver: TokioResolver,
+    limit: Duration,
+}
+
+impl DnsResolver {
+    /// A resolver that asks these name servers, or the system's where the list is empty, and takes no longer
+    /// than the limit for a name; the service gives [`RESOLVE_TIMEOUT`].
+    ///
+    /// The system's servers are read once, here.
+    pub fn new(nameservers: &[SocketAddr], limit: Duration) -> Result<Self, ResolveFault> {
+        let nameservers = if nameservers.is_empty() {
+            system_nameservers()
+        } else {
+            nameservers.iter().map(plain).collect()
+        };
+        let config = ResolverConfig::from_name_servers(nameservers);
+        let resolver = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+            .with_options(options(limit))
+            .build()
+            .map_err(|error| fault(&error))?;
+        Ok(Self { resolver, limit })
+    }
+
+    /// The addresses in the records of one type, none if the name has no such record.
+    async fn records(&self, name: Name, record_type: RecordType) -> Result<Vec<IpAddr>, ResolveFault> {
+        let lookup = match self.resolver.lookup(name, record_type).await {
+            Ok(lookup) => lookup,
+            Err(error) if is_absence(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(fault(&error)),
+        };
+        let addresses = lookup.answers().iter().filter_map(|record| match &record.data {
+            RData::A(address) => Some(IpAddr::V4(address.0)),
+            RData::AAAA(address) => Some(IpAddr::V6(address.0)),
+            _ => None,
+        });
+        Ok(addresses.collect())
+    }
+}
+
+#[async_trait]
+impl Resolve for DnsResolver {
+    async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ResolveFault> {
+        let mut name = Name::from_ascii(name).map_err(|error| ResolveFault::Failed(error.to_string()))?;
+        name.set_fqdn(true);
+        let both = async {
+            tokio::try_join!(self.records(name.clone(), RecordType::A), self.records(name, RecordType::AAAA))
+        };
+        let (mut addresses, addresses_v6) =
+            tokio::time::timeout(self.limit, both).await.map_err(|_| ResolveFault::TimedOut)??;
+        addresses.extend(addresses_v6);
+        if addresses.is_empty() { Err(ResolveFault::NoRecords) } else { Ok(addresses) }
+    }
+}
+
+fn options(limit: Duration) -> ResolverOpts {
+    let mut options = ResolverOpts::default();
+    options.attempts = usize::from(REPETITIONS);
+    options.timeout = limit / (u32::from(REPETITIONS) + 1);
+    options.use_hosts_file = ResolveHosts::Never;
+    options.max_active_requests = TCP_QUESTIONS_MAX;
+    options.cache_size = 0;
+    options.positive_max_ttl = Some(Duration::ZERO);
+    options.negative_max_ttl = Some(Duration::ZERO);
+    options
+}
+
+/// A server over UDP, and over TCP for the answers that are too long for it.
+fn plain(nameserver: &SocketAddr) -> NameServerConfig {
+    let connection = |protocol| {
+        let mut connection = ConnectionConfig::new(protocol);
+        connection.port = nameserver.port();
+        connection
+    };
+    let connections = vec![connection(ProtocolConfig::Udp), connection(ProtocolConfig::Tcp)];
+    NameServerConfig::new(nameserver.ip(), true, connections)
+}
+
+/// Only the servers are taken from the system's configuration: its search domains must not complete a name.
+fn system_nameservers() -> Vec<NameServerConfig> {
+    match read_system_conf() {
+        Ok((config, _)) => config.name_servers,
+        Err(error) => {
+            tracing::warn!(%error, nameserver = %NAMESERVER_DEFAULT, "no name server is configured on this system");
+            vec![plain(&NAMESERVER_DEFAULT)]
+        }
+    }
+}
+
+/// Whether the server answered that there is no such record, as opposed to not answering the question.
+fn is_absence(error: &NetError) -> bool {
+    matches!(error, NetError::Dns(DnsError::NoRecordsFound(absence))
+        if matches!(absence.response_code, ResponseCode::NXDomain | ResponseCode::NoError))
+}
+
+fn fault(error: &NetError) -> ResolveFault {
+    match error {
+        NetError::Timeout => ResolveFault::TimedOut,
+        other => ResolveFault::Failed(other.to_string()),
+    }
+}

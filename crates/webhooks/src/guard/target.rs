@@ -1,0 +1,129 @@
+//! The outcome of a good verdict: where to connect, and how to name the peer.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use super::syntax::{Candidate, Host};
+use super::{GuardPolicy, UrlFault};
+
+/// The most addresses of one name that are kept for a connector, which tries them one after the other.
+///
+/// All addresses of an answer are checked, however many; a long answer only loses its tail afterwards.
+pub const ADDRESSES_MAX: usize = 16;
+
+/// How to speak to the target.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Scheme {
+    /// HTTP over TLS, the rule.
+    Https,
+    /// Plain HTTP, only where the policy allows it.
+    Http,
+}
+
+impl Scheme {
+    /// The port that a URL of this scheme means when it names none.
+    #[must_use]
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Https => 443,
+            Self::Http => 80,
+        }
+    }
+
+    /// The scheme as it stands in a URL.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Https => "https",
+            Self::Http => "http",
+        }
+    }
+}
+
+/// A judged URL with the addresses that were checked for it.
+///
+/// Only the guard makes one, so that holding a target means that each of its addresses passed. A connector
+/// connects to [`Target::socket_addresses`] and never resolves [`Target::host`] again.
+#[derive(Clone, Eq, PartialEq)]
+pub struct Target {
+    candidate: Candidate,
+    host: String,
+    addresses: Vec<IpAddr>,
+}
+
+impl Target {
+    /// The gate that every address passes, whether it came from the text or from the DNS.
+    pub(super) fn admit(
+        candidate: Candidate,
+        mut addresses: Vec<IpAddr>,
+        policy: &GuardPolicy,
+    ) -> Result<Self, UrlFault> {
+        if addresses.is_empty() {
+            return Err(UrlFault::UnresolvableHost);
+        }
+        if !addresses.iter().all(|address| policy.permits(*address)) {
+            return Err(UrlFault::UnsafeUrl);
+        }
+        addresses.truncate(ADDRESSES_MAX);
+        let host = match &candidate.host {
+            Host::Name(name) => name.clone(),
+            Host::Address(address) => address.to_string(),
+        };
+        Ok(Self { candidate, host, addresses })
+    }
+
+    /// How to speak to the target.
+    #[must_use]
+    pub fn scheme(&self) -> Scheme {
+        self.candidate.scheme
+    }
+
+    /// The peer's name for TLS: ASCII, lower case, no trailing dot; an IPv6 address stands without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// The port to connect to.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.candidate.port
+    }
+
+    /// The checked addresses: at least one, at most [`ADDRESSES_MAX`], in the order of the answer.
+    #[must_use]
+    pub fn addresses(&self) -> &[IpAddr] {
+        &self.addresses
+    }
+
+    /// The checked addresses with the port, which is all that a connector may connect to.
+    #[must_use]
+    pub fn socket_addresses(&self) -> impl ExactSizeIterator<Item = SocketAddr> + '_ {
+        self.addresses.iter().map(|address| SocketAddr::new(*address, self.port()))
+    }
+
+    /// The value of the `Host` header: brackets around IPv6, the port only if it is not the scheme's own.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        self.candidate.authority()
+    }
+
+    /// The request target: path and query, percent-encoded; at least `/`.
+    #[must_use]
+    pub fn path_and_query(&self) -> &str {
+        self.candidate.path_and_query()
+    }
+}
+
+/// Leaves path and query out: merchants put tokens there, and debug output ends up in logs.
+impl fmt::Debug for Target {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Target")
+            .field("scheme", &self.scheme())
+            .field("host", &self.host)
+            .field("port", &self.port())
+            .field("addresses", &self.addresses)
+            .finish_non_exhaustive()
+    }
+}

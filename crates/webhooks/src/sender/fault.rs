@@ -1,0 +1,86 @@
+//! Why an attempt failed: a few words that a merchant can act on.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use rustls::CertificateError;
+
+/// Why an attempt failed. Its text is the delivery's `last_error`; it never holds anything of a response's body.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AttemptFault {
+    /// Not completed in time.
+    #[error("timeout: no complete response within {} s", .0.as_secs_f64())]
+    Timeout(Duration),
+    /// The URL is none any more; the rules may have become stricter since it was set.
+    #[error("invalid URL: the URL is not a well-formed https address")]
+    InvalidUrl,
+    /// The host has no address.
+    #[error("DNS: the host has no address, or its name servers did not answer")]
+    Dns,
+    /// The host leads to a place that is not public.
+    #[error("unsafe address: the host leads to an address that is not public")]
+    UnsafeAddress,
+    /// No connection.
+    #[error("connection: {}", connection(*.0))]
+    Connect(io::ErrorKind),
+    /// No trust.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// The connection ended before the response did, or the response was not HTTP.
+    #[error("connection: closed before a complete response, or the response was not HTTP")]
+    Broken,
+    /// A response that is not 2xx.
+    #[error("answered with status {}{}", .0, redirect(*.0))]
+    Status(u16),
+}
+
+fn redirect(status: u16) -> &'static str {
+    if (300..400).contains(&status) { ": redirects are not followed" } else { "" }
+}
+
+fn connection(kind: io::ErrorKind) -> String {
+    match kind {
+        io::ErrorKind::ConnectionRefused => "refused".to_owned(),
+        io::ErrorKind::TimedOut => "timed out".to_owned(),
+        kind => kind.to_string(),
+    }
+}
+
+impl AttemptFault {
+    /// Finds the reason in what the HTTP client says, however deep it is wrapped.
+    pub(super) fn of(fault: &(dyn Error + 'static)) -> AttemptFault {
+        let mut cause = Some(fault);
+        while let Some(fault) = cause {
+            if let Some(fault) = fault.downcast_ref::<AttemptFault>() {
+                return fault.clone();
+            }
+            if let Some(fault) = fault.downcast_ref::<rustls::Error>() {
+                return AttemptFault::Tls(tls(fault));
+            }
+            // An I/O error shows what it wraps only to whoever asks it.
+            let wrapped = fault.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            cause = wrapped.map(|wrapped| wrapped as &(dyn Error + 'static)).or_else(|| fault.source());
+        }
+        AttemptFault::Broken
+    }
+}
+
+fn tls(fault: &rustls::Error) -> String {
+    let rustls::Error::InvalidCertificate(certificate) = fault else {
+        return fault.to_string();
+    };
+    match certificate {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the certificate has expired".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the certificate is not valid yet".to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the certificate is for another name".to_owned()
+        }
+        CertificateError::UnknownIssuer => "the certificate's issuer is not trusted".to_owned(),
+        other => format!("the certificate is refused: {other}"),
+    }
+}

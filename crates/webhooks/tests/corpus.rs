@@ -1,0 +1,95 @@
+//! Every line of the corpus gets its verdict, and refusals that need no DNS ask no question.
+//!
+//! A line holds, separated by tabs: the URL in JSON string escapes, the verdict, and why. A `dns=` in the
+//! last column is the answer to stub; `NODATA` is a name without addresses, `NXDOMAIN` no such name.
+
+#![expect(clippy::expect_used, reason = "in a test a panic is the message")]
+
+use std::sync::Arc;
+
+use settle_webhooks::guard::stub::{StubAnswer, StubResolver};
+use settle_webhooks::guard::{Guard, GuardPolicy, ResolveFault, UrlFault};
+
+const CORPUS: &str = include_str!("data/ssrf_corpus.tsv");
+
+/// Guards the loop below against skipping lines in silence.
+const CASES: usize = 269;
+
+/// A public address for names whose line stubs none.
+const PUBLIC: &str = "93.184.215.14";
+
+struct Case {
+    url: String,
+    verdict: String,
+    dns: Option<StubAnswer>,
+}
+
+impl Case {
+    fn read(line: &str) -> Self {
+        let columns = line.split('\t').collect::<Vec<_>>();
+        let [url, verdict, why] = columns[..] else { panic!("three columns: {line}") };
+        let url = serde_json::from_str(&format!("\"{url}\"")).expect("a JSON string");
+        let dns = why.split(' ').find_map(|word| word.strip_prefix("dns=")).map(read_answer);
+        Self { url, verdict: verdict.to_owned(), dns }
+    }
+
+    /// What the line demands, as the outcomes of [`outcome`] under one stubbed answer each.
+    fn expectations(&self) -> Vec<(StubAnswer, String)> {
+        let public = || read_answer(PUBLIC);
+        let absent = || Err(ResolveFault::NoRecords);
+        match (self.verdict.as_str(), self.dns.clone()) {
+            ("accept", None) => vec![(absent(), "accept, 0 questions".into())],
+            ("accept-if-resolves-public", dns) => vec![
+                (dns.unwrap_or_else(public), "accept, 1 questions".into()),
+                (absent(), "unresolvable_host, 1 questions".into()),
+            ],
+            // A public answer is stubbed although none is to be asked for: a fault must not come from it.
+            (fault @ ("invalid_url" | "unsafe_url"), None) => {
+                vec![(public(), format!("{fault}, 0 questions"))]
+            }
+            (fault @ ("unsafe_url" | "unresolvable_host"), Some(dns)) => {
+                vec![(dns, format!("{fault}, 1 questions"))]
+            }
+            (verdict, _) => panic!("unknown verdict: {verdict}"),
+        }
+    }
+}
+
+fn read_answer(text: &str) -> StubAnswer {
+    match text {
+        "NODATA" => Ok(Vec::new()),
+        "NXDOMAIN" => Err(ResolveFault::NoRecords),
+        addresses => Ok(addresses.split(',').map(|address| address.parse().expect("an address")).collect()),
+    }
+}
+
+async fn outcome(url: &str, answer: StubAnswer) -> String {
+    let resolver = Arc::new(StubResolver::answering(answer));
+    let guard = Guard::new(GuardPolicy::default(), resolver.clone());
+    let verdict = match guard.judge(url).await {
+        Ok(_) => "accept",
+        Err(UrlFault::InvalidUrl) => "invalid_url",
+        Err(UrlFault::UnsafeUrl) => "unsafe_url",
+        Err(UrlFault::UnresolvableHost) => "unresolvable_host",
+    };
+    format!("{verdict}, {} questions", resolver.questions().len())
+}
+
+#[tokio::test]
+async fn every_line_of_the_corpus_gets_its_verdict() {
+    let mut checked = 0;
+    let mut failures = Vec::new();
+    for line in CORPUS.lines().filter(|line| !line.starts_with('#')) {
+        let case = Case::read(line);
+        checked += 1;
+        for (answer, expected) in case.expectations() {
+            let found = outcome(&case.url, answer.clone()).await;
+            if found != expected {
+                let url = case.url.chars().take(80).collect::<String>();
+                failures.push(format!("{url:?} with DNS {answer:?}: expected {expected}; found {found}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+    assert_eq!(checked, CASES);
+}

@@ -1,0 +1,219 @@
+//! One delivery attempt against receivers that answer, refuse, hang, flood, lie or have the wrong certificate.
+
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+mod receiver;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
+use receiver::{Behaviour, Receiver};
+use rustls::ServerConfig;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use settle_domain::endpoint::WebhookSecret;
+use settle_domain::ids::DeliveryId;
+use settle_domain::signature::{TOLERANCE, verify};
+use settle_domain::time::Timestamp;
+use settle_webhooks::guard::stub::StubResolver;
+use settle_webhooks::guard::{Guard, GuardPolicy};
+use settle_webhooks::notification::Notification;
+use settle_webhooks::sender::{Attempt, AttemptFault, Sender, Transport};
+use tokio_rustls::TlsAcceptor;
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// Longer than any of these exchanges takes, and short enough to wait for.
+const TIMEOUT: Duration = Duration::from_millis(700);
+
+fn notification() -> Notification {
+    let secret = WebhookSecret::parse("whsec".to_owned()).unwrap();
+    Notification::sign(&secret, DeliveryId::NIL, b"{\"event\":\"settlement.completed\"}".to_vec(), now())
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_micros(1_767_225_600_000_000)
+}
+
+/// A sender for which `merchant.example` is this machine.
+fn sender(policy: GuardPolicy, roots: Vec<CertificateDer<'static>>) -> Sender {
+    let resolver = StubResolver::new().with("merchant.example", [LOOPBACK]).with("other.example", [LOOPBACK]);
+    Sender::new(Guard::new(policy, Arc::new(resolver)), TIMEOUT, roots).unwrap()
+}
+
+fn open_policy() -> GuardPolicy {
+    GuardPolicy { allow_networks: vec!["127.0.0.0/8".parse().unwrap()], allow_http: true }
+}
+
+async fn attempt(behaviour: Behaviour) -> (Attempt, Receiver) {
+    let receiver = Receiver::start(behaviour, None).await;
+    let url = format!("http://{}/hook?token=1", receiver.address);
+    (sender(open_policy(), Vec::new()).attempt(&url, notification()).await, receiver)
+}
+
+fn response(head: &str, body: &str) -> Behaviour {
+    Behaviour::Answer(format!("HTTP/1.1 {head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes())
+}
+
+fn failed(response_status: Option<u16>, fault: AttemptFault) -> Attempt {
+    Attempt { response_status, fault: Some(fault) }
+}
+
+#[tokio::test]
+async fn any_2xx_is_delivered_and_the_request_is_what_was_signed() {
+    for status in ["200 OK", "201 Created", "204 No Content", "299 Fine"] {
+        let (attempt, receiver) = attempt(response(status, "")).await;
+        assert!(attempt.is_delivered(), "{status}: {attempt:?}");
+        let request = receiver.requests().remove(0);
+        assert!(request.starts_with("POST /hook?token=1 HTTP/1.1\r\n"), "{request}");
+        let header = |name: &str| {
+            let line = request.lines().find_map(|line| line.strip_prefix(&format!("{name}: "))).unwrap();
+            line.to_owned()
+        };
+        let (_, body) = request.split_once("\r\n\r\n").unwrap();
+        let (stamp, signature) = (header("service-timestamp"), header("service-signature"));
+        assert_eq!(verify(b"whsec", &stamp, &signature, body.as_bytes(), now(), TOLERANCE), Ok(()));
+        assert_eq!(header("service-event"), "settlement.completed");
+        assert_eq!(header("service-delivery-id"), DeliveryId::NIL.to_string());
+        assert_eq!(header("content-type"), "application/json");
+        assert_eq!(header("host"), receiver.address.to_string());
+    }
+}
+
+#[tokio::test]
+async fn anything_but_2xx_is_a_failure_and_redirects_are_not_followed() {
+    for status in [302, 304, 400, 401, 404, 410, 429, 500, 503] {
+        let (attempt, receiver) = attempt(response(&format!("{status} No\r\nlocation: /other"), "no")).await;
+        assert_eq!(attempt, failed(Some(status), AttemptFault::Status(status)));
+        assert_eq!(receiver.requests().len(), 1, "{status} was followed");
+    }
+}
+
+#[tokio::test]
+async fn a_response_that_does_not_complete_in_time_is_a_timeout() {
+    let timeout = failed(None, AttemptFault::Timeout(TIMEOUT));
+    let partial = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf";
+    for sent in ["", "HTTP/1.1 200 OK\r\n", partial] {
+        let (attempt, _receiver) = attempt(Behaviour::Hang(sent.as_bytes().to_vec())).await;
+        assert_eq!(attempt, timeout, "{sent}");
+    }
+}
+
+#[tokio::test]
+async fn of_an_endless_body_64_kib_are_read_and_then_it_counts_as_complete() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n";
+    let (attempt, _receiver) = attempt(Behaviour::Flood(head.as_bytes().to_vec())).await;
+    assert!(attempt.is_delivered(), "{attempt:?}");
+}
+
+#[tokio::test]
+async fn a_closed_connection_or_garbage_is_a_broken_response() {
+    let broken = failed(None, AttemptFault::Broken);
+    assert_eq!(attempt(Behaviour::Close).await.0, broken);
+    assert_eq!(attempt(Behaviour::Answer(b"220 smtp.example ESMTP\r\n".to_vec())).await.0, broken);
+}
+
+#[tokio::test]
+async fn nobody_listening_is_a_refused_connection() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    let attempt = sender(open_policy(), Vec::new()).attempt(&url, notification()).await;
+    assert_eq!(attempt.fault.unwrap().to_string(), "connection: refused");
+}
+
+#[tokio::test]
+async fn connections_are_kept_for_the_next_notification() {
+    let receiver = Receiver::start(response("200 OK", ""), None).await;
+    let sender = sender(open_policy(), Vec::new());
+    let url = format!("http://{}/", receiver.address);
+    for _ in 0..5 {
+        assert!(sender.attempt(&url, notification()).await.is_delivered());
+    }
+    assert_eq!((receiver.connections(), receiver.requests().len()), (1, 5));
+}
+
+#[tokio::test]
+async fn an_address_that_is_not_public_is_never_connected_to() {
+    let receiver = Receiver::start(response("200 OK", ""), None).await;
+    let port = receiver.address.port();
+    let strict = GuardPolicy { allow_http: true, ..GuardPolicy::default() };
+    let sender = sender(strict, Vec::new());
+    // A name that has come to point here since it was set, and a literal.
+    for host in ["merchant.example", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
+        let attempt = sender.attempt(&format!("http://{host}:{port}/"), notification()).await;
+        assert_eq!(attempt, failed(None, AttemptFault::UnsafeAddress), "{host}");
+    }
+    assert_eq!(receiver.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_name_without_an_address_is_a_dns_failure() {
+    let attempt = sender(open_policy(), Vec::new()).attempt("https://gone.example/", notification()).await;
+    assert_eq!(attempt, failed(None, AttemptFault::Dns));
+}
+
+/// A certification authority for tests, and a receiver with one of its certificates.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Authority {
+        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    fn root(&self) -> CertificateDer<'static> {
+        self.0.der().clone()
+    }
+
+    async fn receiver(&self, change: impl FnOnce(&mut CertificateParams)) -> Receiver {
+        let mut params = CertificateParams::new(vec!["merchant.example".to_owned()]).unwrap();
+        change(&mut params);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.0).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
+            )
+            .unwrap();
+        Receiver::start(response("200 OK", ""), Some(TlsAcceptor::from(Arc::new(config)))).await
+    }
+}
+
+async fn attempt_tls(sender: &Sender, host: &str, receiver: &Receiver) -> Attempt {
+    sender.attempt(&format!("https://{host}:{}/hook", receiver.address.port()), notification()).await
+}
+
+#[tokio::test]
+async fn tls_with_a_trusted_certificate_is_delivered() {
+    let authority = Authority::new();
+    let receiver = authority.receiver(|_| {}).await;
+    let attempt =
+        attempt_tls(&sender(open_policy(), vec![authority.root()]), "merchant.example", &receiver).await;
+    assert!(attempt.is_delivered(), "{attempt:?}");
+    assert!(receiver.requests()[0].contains(&format!("host: merchant.example:{}", receiver.address.port())));
+}
+
+#[tokio::test]
+async fn tls_that_cannot_be_trusted_fails_with_readable_words() {
+    let authority = Authority::new();
+    let (trusting, strict) =
+        (sender(open_policy(), vec![authority.root()]), sender(open_policy(), Vec::new()));
+    let good = authority.receiver(|_| {}).await;
+    let expired = authority.receiver(|params| params.not_after = rcgen::date_time_ymd(2020, 1, 1)).await;
+    for (sender, host, receiver, words) in [
+        (&strict, "merchant.example", &good, "TLS: the certificate's issuer is not trusted"),
+        (&trusting, "other.example", &good, "TLS: the certificate is for another name"),
+        (&trusting, "merchant.example", &expired, "TLS: the certificate has expired"),
+    ] {
+        let attempt = attempt_tls(sender, host, receiver).await;
+        assert_eq!(attempt.fault.unwrap().to_string(), words);
+        assert_eq!(receiver.requests(), Vec::<String>::new(), "nothing was sent");
+    }
+}

@@ -1,0 +1,145 @@
+//! What a verdict hands to the connector, and what a policy opens.
+
+#![expect(clippy::expect_used, reason = "in a test a panic is the message")]
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use settle_webhooks::guard::stub::StubResolver;
+use settle_webhooks::guard::{ADDRESSES_MAX, Guard, GuardPolicy, ResolveFault, Scheme, UrlFault};
+
+const PUBLIC: &str = "93.184.215.14";
+
+fn address(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+fn guard(policy: GuardPolicy, resolver: &Arc<StubResolver>) -> Guard {
+    Guard::new(policy, resolver.clone())
+}
+
+fn public_stub() -> Arc<StubResolver> {
+    Arc::new(StubResolver::answering(Ok(vec![address(PUBLIC)])))
+}
+
+fn development() -> GuardPolicy {
+    let allow_networks =
+        vec!["127.0.0.0/8".parse().expect("a network"), "fd00::/8".parse().expect("a network")];
+    GuardPolicy { allow_networks, allow_http: true }
+}
+
+#[tokio::test]
+async fn a_target_names_the_peer_without_its_trailing_dot_and_keeps_path_and_query() {
+    let resolver = public_stub();
+    let target = guard(GuardPolicy::default(), &resolver)
+        .judge("HTTPS://B\u{fc}cher.Example.:8443/H\u{f6}ok/x?token=a%20b&c=/?")
+        .await
+        .expect("a good URL");
+    assert_eq!(target.scheme(), Scheme::Https);
+    assert_eq!(target.host(), "xn--bcher-kva.example");
+    assert_eq!(target.authority(), "xn--bcher-kva.example:8443");
+    assert_eq!(target.path_and_query(), "/H%C3%B6ok/x?token=a%20b&c=/?");
+    assert_eq!(target.socket_addresses().collect::<Vec<_>>(), [(address(PUBLIC), 8443).into()]);
+    assert_eq!(resolver.questions(), ["xn--bcher-kva.example"]);
+    assert!(!format!("{target:?}").contains("token"), "{target:?}");
+}
+
+#[tokio::test]
+async fn a_literal_takes_the_same_path_with_the_address_as_its_name() {
+    let resolver = public_stub();
+    let guard = guard(GuardPolicy::default(), &resolver);
+    let target = guard.judge("https://[2606:4700:4700:0::1111]:443").await.expect("a good URL");
+    assert_eq!(target.host(), "2606:4700:4700::1111");
+    assert_eq!(target.authority(), "[2606:4700:4700::1111]");
+    assert_eq!(target.path_and_query(), "/");
+    assert_eq!(target.addresses(), [address("2606:4700:4700::1111")]);
+    let target = guard.judge("https://8.8.8.8:8443?a").await.expect("a good URL");
+    assert_eq!((target.host(), target.port()), ("8.8.8.8", 8443));
+    assert_eq!(target.authority(), "8.8.8.8:8443");
+    assert_eq!(target.path_and_query(), "/?a");
+    assert!(resolver.questions().is_empty());
+}
+
+#[tokio::test]
+async fn every_attempt_is_judged_by_the_answer_of_its_time() {
+    let resolver = Arc::new(StubResolver::new().with("rebind.example", [address(PUBLIC)]));
+    let guard = guard(GuardPolicy::default(), &resolver);
+    assert!(guard.judge("https://rebind.example/").await.is_ok());
+    resolver.set("rebind.example", Ok(vec![address(PUBLIC), address("169.254.169.254")]));
+    assert_eq!(guard.judge("https://rebind.example/").await, Err(UrlFault::UnsafeUrl));
+    for fault in [ResolveFault::TimedOut, ResolveFault::Failed("refused".into())] {
+        resolver.set("rebind.example", Err(fault));
+        assert_eq!(guard.judge("https://rebind.example/").await, Err(UrlFault::UnresolvableHost));
+    }
+}
+
+#[tokio::test]
+async fn the_tail_of_a_long_answer_is_checked_before_it_is_cut() {
+    let resolver = Arc::new(StubResolver::new());
+    let guard = guard(GuardPolicy::default(), &resolver);
+    let mut answer = vec![address(PUBLIC); ADDRESSES_MAX + 5];
+    resolver.set("long.example", Ok(answer.clone()));
+    let target = guard.judge("https://long.example/").await.expect("a good URL");
+    assert_eq!(target.addresses().len(), ADDRESSES_MAX);
+    answer.push(address("10.0.0.1"));
+    resolver.set("long.example", Ok(answer));
+    assert_eq!(guard.judge("https://long.example/").await, Err(UrlFault::UnsafeUrl));
+}
+
+#[tokio::test]
+async fn names_that_cannot_resolve_are_not_asked_for() {
+    let resolver = public_stub();
+    let guard = guard(GuardPolicy::default(), &resolver);
+    for url in ["https://a.onion/", "https://A.B.ONION./", "https://shop.invalid/"] {
+        assert_eq!(guard.judge(url).await, Err(UrlFault::UnresolvableHost), "{url}");
+    }
+    // The port and the single label are judged before.
+    for url in ["https://a.onion:22/", "https://onion/", "https://invalid./"] {
+        assert_eq!(guard.judge(url).await, Err(UrlFault::UnsafeUrl), "{url}");
+    }
+    assert!(resolver.questions().is_empty());
+}
+
+#[tokio::test]
+async fn allowed_networks_open_literals_and_answers_inside_them_only() {
+    let resolver =
+        Arc::new(StubResolver::new().with("dev.example", [address("127.0.0.2"), address("fd00::2")]));
+    let guard = guard(development(), &resolver);
+    for url in
+        ["https://127.0.0.1:9443/", "http://127.0.0.1:9000/", "https://[fd00::1]/", "https://dev.example/"]
+    {
+        assert!(guard.judge(url).await.is_ok(), "{url}");
+    }
+    for url in
+        ["https://10.0.0.1/", "https://[::ffff:127.0.0.1]/", "https://[::1]/", "https://169.254.169.254/"]
+    {
+        assert_eq!(guard.judge(url).await, Err(UrlFault::UnsafeUrl), "{url}");
+    }
+    resolver.set("dev.example", Ok(vec![address("127.0.0.2"), address("10.0.0.1")]));
+    assert_eq!(guard.judge("https://dev.example/").await, Err(UrlFault::UnsafeUrl));
+}
+
+#[tokio::test]
+async fn a_policy_opens_no_name_no_disguise_and_no_other_port() {
+    let resolver = Arc::new(StubResolver::answering(Ok(vec![address("127.0.0.1")])));
+    let guard = guard(development(), &resolver);
+    for url in [
+        "http://localhost:9000/",
+        "https://api.internal/",
+        "https://db/",
+        "https://127.1/",
+        "https://2130706433/",
+        "http://127.0.0.1:22/",
+        "https://127.0.0.1:80/",
+        "http://127.0.0.1:6000/",
+    ] {
+        assert_eq!(guard.judge(url).await, Err(UrlFault::UnsafeUrl), "{url}");
+    }
+    for url in ["http://u@127.0.0.1:9000/", "http:/127.0.0.1/", "ftp://127.0.0.1/", "http://127.0.0.1/#"] {
+        assert_eq!(guard.judge(url).await, Err(UrlFault::InvalidUrl), "{url}");
+    }
+    assert!(resolver.questions().is_empty());
+    let target = guard.judge("http://127.0.0.1/").await.expect("port 80 comes with http");
+    assert_eq!((target.scheme(), target.port()), (Scheme::Http, 80));
+    assert_eq!(target.authority(), "127.0.0.1");
+}
