@@ -1,0 +1,76 @@
+//! The page, rendered from its template, the OpenAPI document and the error codes.
+
+use minijinja::{Environment, UndefinedBehavior};
+use serde::Serialize;
+use settle_domain::signature::{
+    DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, TOLERANCE,
+};
+
+use super::codes::Codes;
+use super::examples::{NOTIFICATION, VERIFIERS, Verifier, answer};
+use super::markup;
+use super::reference::{Group, Object, Reference};
+use crate::language::{Language, Messages};
+
+const TEMPLATE_NAME: &str = "page.html";
+const TEMPLATE: &str = include_str!("page.html");
+
+/// What the template can speak of.
+#[derive(Serialize)]
+struct Page<'a> {
+    groups: &'a [Group],
+    objects: &'a [Object],
+    codes: Codes,
+    languages: Vec<&'static str>,
+    headers: Headers,
+    tolerance_seconds: u64,
+    verifiers: &'a [Verifier],
+    notification: &'static str,
+    settlements: &'static str,
+}
+
+/// The headers of a notification.
+#[derive(Serialize)]
+struct Headers {
+    signature: &'static str,
+    timestamp: &'static str,
+    event: &'static str,
+    delivery_id: &'static str,
+}
+
+/// The page, or what is wrong with its template.
+pub(super) fn page() -> Result<String, String> {
+    let reference = Reference::of(&crate::openapi::document());
+    let messages = Messages::load().map_err(|fault| fault.to_string())?;
+    let page = Page {
+        groups: &reference.groups,
+        objects: &reference.objects,
+        codes: Codes::new(&messages, &reference.codes()),
+        languages: Language::ALL.iter().map(|language| language.tag()).collect(),
+        headers: Headers {
+            signature: SIGNATURE_HEADER,
+            timestamp: TIMESTAMP_HEADER,
+            event: EVENT_HEADER,
+            delivery_id: DELIVERY_ID_HEADER,
+        },
+        tolerance_seconds: TOLERANCE.as_secs(),
+        verifiers: &VERIFIERS,
+        notification: NOTIFICATION,
+        settlements: answer("SettlementPage").unwrap_or_default(),
+    };
+    rendered(&page).map_err(|fault| format!("{fault:#}"))
+}
+
+fn rendered(page: &Page<'_>) -> Result<String, minijinja::Error> {
+    let mut environment = Environment::new();
+    // A name that the template misspells is an error, not a blank.
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.add_filter("inline", markup::inline);
+    environment.add_filter("code", markup::code);
+    environment.add_template(TEMPLATE_NAME, TEMPLATE)?;
+    let html = environment.get_template(TEMPLATE_NAME)?.render(page)?;
+    // The macros stand at the top of the template and leave blank lines.
+    Ok(html.trim_start().to_owned())
+}

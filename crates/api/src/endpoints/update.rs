@@ -1,0 +1,131 @@
+//! `PUT /v1/webhook`: set, change or clear the endpoint; rotate the secret.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::{Deserialize, Deserializer};
+use settle_domain::endpoint::{Endpoint, EndpointChange, EndpointRequest, UrlRequest, WebhookSecret};
+use settle_domain::error_code::{ErrorCode, FieldFault};
+use settle_domain::ids::MerchantId;
+use settle_store::{StoreError, StoreResult, Tx};
+use settle_webhooks::guard::UrlFault;
+use utoipa::ToSchema;
+
+use super::WebhookConfiguration;
+use crate::error::{BodyFault, operation_errors};
+use crate::http::{Caller, read_json};
+use crate::state::ApiState;
+
+/// What to change. An absent field leaves things as they are.
+#[derive(Deserialize, ToSchema)]
+pub struct WebhookConfigurationRequest {
+    /// A public https address of at most 2,048 bytes. Null or empty clears the endpoint and retires its
+    /// secret.
+    #[serde(default = "keep", deserialize_with = "url_request")]
+    #[schema(value_type = Option<String>, examples("https://merchant.example/webhooks/settle"))]
+    webhook_url: UrlRequest,
+    /// Chosen by the merchant: 1 to 256 bytes, no control characters. Required the first time a URL is set.
+    #[schema(examples("a-long-random-string"))]
+    webhook_secret: Option<String>,
+}
+
+fn keep() -> UrlRequest {
+    UrlRequest::Keep
+}
+
+/// A field that is present: null and empty clear, anything else is a URL.
+fn url_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<UrlRequest, D::Error> {
+    let url: Option<String> = Option::deserialize(deserializer)?;
+    Ok(url.filter(|url| !url.is_empty()).map_or(UrlRequest::Clear, UrlRequest::Set))
+}
+
+impl From<WebhookConfigurationRequest> for EndpointRequest {
+    fn from(request: WebhookConfigurationRequest) -> EndpointRequest {
+        EndpointRequest { url: request.webhook_url, secret: request.webhook_secret.map(WebhookSecret::parse) }
+    }
+}
+
+operation_errors! {
+    /// What a change of the configuration can be refused for.
+    UpdateWebhookError { InvalidBody(fault: BodyFault), Validation(faults: Vec<FieldFault>) }
+}
+
+/// Change the webhook configuration
+///
+/// Sets the URL that notifications are sent to and the secret they are signed with. `webhook_secret` is
+/// required the first time a URL is set and may be omitted later, which keeps the current one; sending a new
+/// one rotates it. A null or empty `webhook_url` clears the endpoint, retires the secret and disables
+/// notifications.
+#[utoipa::path(
+    put,
+    path = "/v1/webhook",
+    operation_id = "updateWebhook",
+    tag = "Webhook configuration",
+    request_body = WebhookConfigurationRequest,
+    responses(
+        (status = 200, description = "The configuration as it is now.", body = WebhookConfiguration),
+        UpdateWebhookError
+    )
+)]
+pub async fn update_webhook(
+    caller: Caller,
+    State(state): State<ApiState>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, UpdateWebhookError> {
+    let request: WebhookConfigurationRequest = read_json(&headers, body, &state.limits).await?;
+    let request = EndpointRequest::from(request);
+    // The network is asked before the transaction begins, never inside it.
+    let url_fault = match &request.url {
+        UrlRequest::Set(url) => state.guard.judge(url).await.err().map(url_fault_code),
+        UrlRequest::Keep | UrlRequest::Clear => None,
+    };
+    let mut tx = state.store.begin().await?;
+    let current = locked_endpoint(&mut *tx, caller.merchant_id).await?;
+    let change = request.decide(current.is_some(), url_fault)?;
+    let endpoint = apply(&state, &mut *tx, caller.merchant_id, current, change).await?;
+    tx.commit().await?;
+    Ok(WebhookConfiguration::of(endpoint.as_ref()).into_response())
+}
+
+async fn locked_endpoint(tx: &mut dyn Tx, merchant: MerchantId) -> StoreResult<Option<Endpoint>> {
+    tx.merchant_lock(&[merchant]).await?;
+    let found = tx.endpoint_find_locked(&[merchant]).await?;
+    Ok(found.into_iter().next().map(|(_, endpoint)| endpoint))
+}
+
+/// Carries a change out; gives the endpoint there is afterwards.
+async fn apply(
+    state: &ApiState,
+    tx: &mut dyn Tx,
+    merchant: MerchantId,
+    current: Option<Endpoint>,
+    change: EndpointChange,
+) -> StoreResult<Option<Endpoint>> {
+    let (url, secret) = match change {
+        EndpointChange::Nothing => return Ok(current),
+        EndpointChange::Clear => {
+            tx.endpoint_clear(merchant).await?;
+            return Ok(None);
+        }
+        EndpointChange::Set { url, secret } => (url, secret),
+    };
+    let sealed = secret.map(|secret| state.ring.seal(merchant, &secret, &*state.entropy));
+    let (current_url, current_secret) = current.map(|endpoint| (endpoint.url, endpoint.secret)).unzip();
+    // The decision has made sure of both: what is not given is there already.
+    let (Some(url), Some(secret)) = (url.or(current_url), sealed.or(current_secret)) else {
+        return Err(StoreError::unexpected("an endpoint without a URL or a secret"));
+    };
+    let endpoint = Endpoint { url, secret };
+    tx.endpoint_put(merchant, &endpoint).await?;
+    Ok(Some(endpoint))
+}
+
+fn url_fault_code(fault: UrlFault) -> ErrorCode {
+    match fault {
+        UrlFault::InvalidUrl => ErrorCode::InvalidUrl,
+        UrlFault::UnsafeUrl => ErrorCode::UnsafeUrl,
+        UrlFault::UnresolvableHost => ErrorCode::UnresolvableHost,
+    }
+}

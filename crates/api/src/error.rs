@@ -1,0 +1,206 @@
+//! Why a request is refused, and the one match that turns it into HTTP.
+//!
+//! An error becomes a response without a body and with an [`ErrorBody`] beside it; the outermost layer
+//! ([`crate::http::envelope`]) writes the body in the caller's language. So every error, wherever it arises,
+//! is rendered in one place.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use settle_domain::error_code::{ErrorCode, FieldFault};
+use settle_store::StoreError;
+
+/// How long a caller should wait before it tries an unavailable service again, in seconds.
+const RETRY_AFTER_SECONDS: u32 = 2;
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub enum ApiError {
+    /// The key is missing, malformed, unknown or revoked; which of them is not told.
+    InvalidCredentials,
+    /// The key has made too many requests.
+    Locked(RateLimited),
+    /// There is no such thing, or it is another merchant's.
+    NotFound,
+    /// The path is known, the method is not. The router adds `Allow`.
+    MethodNotAllowed,
+    /// The body cannot be read.
+    InvalidBody(BodyFault),
+    /// Fields or query parameters are refused.
+    Validation(Vec<FieldFault>),
+    /// There is no endpoint to send to.
+    EndpointNotConfigured,
+    /// A fault of ours. The text is for the log alone.
+    Internal(String),
+    /// A fault of ours that may pass. The text is for the log alone.
+    Unavailable(String),
+}
+
+/// Why a body cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyFault {
+    /// Not JSON, not UTF-8, not an object, a field of the wrong type, or it did not arrive in time.
+    Unreadable,
+    /// Too long.
+    TooLarge,
+    /// Its `Content-Type` is not JSON.
+    WrongType,
+}
+
+/// How a rate limit stands.
+#[derive(Debug, Clone, Copy)]
+pub struct RateLimited {
+    /// Seconds until the next request is admitted.
+    pub retry_after_seconds: u64,
+    /// Requests admitted at once.
+    pub quota: u32,
+    /// Seconds in which that many are admitted again.
+    pub window_seconds: u32,
+}
+
+/// What the envelope is written from.
+#[derive(Debug, Clone)]
+pub struct ErrorBody {
+    /// The code.
+    pub code: ErrorCode,
+    /// The refused fields; `None` leaves the key out.
+    pub fields: Option<Vec<FieldFault>>,
+    /// What the log says, under the request id.
+    pub cause: Option<String>,
+}
+
+impl ApiError {
+    /// The status and the code of each error.
+    #[must_use]
+    pub fn status_and_code(&self) -> (StatusCode, ErrorCode) {
+        let plain = |code: ErrorCode| {
+            // Every status of the table is a valid one; a test walks through all of them.
+            (StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), code)
+        };
+        match self {
+            Self::InvalidCredentials => plain(ErrorCode::InvalidCredentials),
+            Self::Locked(_) => plain(ErrorCode::Locked),
+            Self::NotFound => plain(ErrorCode::NotFound),
+            Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::NotFound),
+            Self::InvalidBody(BodyFault::Unreadable) => plain(ErrorCode::InvalidBody),
+            Self::InvalidBody(BodyFault::TooLarge) => (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidBody),
+            Self::InvalidBody(BodyFault::WrongType) => {
+                (StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidBody)
+            }
+            Self::Validation(_) => plain(ErrorCode::ValidationFailed),
+            Self::EndpointNotConfigured => plain(ErrorCode::WebhookEndpointNotConfigured),
+            Self::Internal(_) => plain(ErrorCode::InternalError),
+            Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::InternalError),
+        }
+    }
+
+    fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
+        match self {
+            Self::InvalidCredentials => {
+                vec![(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"settle\""))]
+            }
+            Self::Locked(limited) => {
+                let seconds = limited.retry_after_seconds;
+                let text =
+                    |value: String| HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""));
+                let policy = format!("\"key\";q={};w={}", limited.quota, limited.window_seconds);
+                vec![
+                    (header::RETRY_AFTER, HeaderValue::from(seconds)),
+                    (HeaderName::from_static("ratelimit"), text(format!("\"key\";r=0;t={seconds}"))),
+                    (HeaderName::from_static("ratelimit-policy"), text(policy)),
+                ]
+            }
+            Self::Unavailable(_) => vec![(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS))],
+            Self::NotFound
+            | Self::MethodNotAllowed
+            | Self::InvalidBody(_)
+            | Self::Validation(_)
+            | Self::EndpointNotConfigured
+            | Self::Internal(_) => Vec::new(),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let (status, code) = self.status_and_code();
+        let mut response = Response::default();
+        *response.status_mut() = status;
+        response.headers_mut().extend(self.headers());
+        let (fields, cause) = match self {
+            Self::Validation(fields) => (Some(fields), None),
+            Self::Internal(cause) | Self::Unavailable(cause) => (None, Some(cause)),
+            Self::InvalidCredentials
+            | Self::Locked(_)
+            | Self::NotFound
+            | Self::MethodNotAllowed
+            | Self::InvalidBody(_)
+            | Self::EndpointNotConfigured => (None, None),
+        };
+        response.extensions_mut().insert(ErrorBody { code, fields, cause });
+        response
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(fault: StoreError) -> ApiError {
+        let mut cause = fault.to_string();
+        let mut source = std::error::Error::source(&fault);
+        while let Some(fault) = source {
+            cause = format!("{cause}: {fault}");
+            source = fault.source();
+        }
+        match fault {
+            StoreError::Unavailable(_) => ApiError::Unavailable(cause),
+            StoreError::Unexpected(_) | StoreError::UnknownMerchant(_) | StoreError::NameTaken => {
+                ApiError::Internal(cause)
+            }
+        }
+    }
+}
+
+/// Declares what one operation can be refused for, besides what every operation can (a bad key, too many
+/// requests, a fault of ours). The type is what the handler returns and what OpenAPI lists: neither can say
+/// more than the other.
+macro_rules! operation_errors {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident $(($payload:ident: $type:ty))?),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub enum $name {
+            $(#[doc = concat!("See [`ApiError::", stringify!($variant), "`](crate::error::ApiError).")]
+            $variant $(($type))?,)*
+            /// The store failed.
+            Store(settle_store::StoreError),
+        }
+
+        impl From<settle_store::StoreError> for $name {
+            fn from(fault: settle_store::StoreError) -> $name {
+                $name::Store(fault)
+            }
+        }
+
+        $($(impl From<$type> for $name {
+            fn from($payload: $type) -> $name {
+                $name::$variant($payload)
+            }
+        })?)*
+
+        impl axum::response::IntoResponse for $name {
+            fn into_response(self) -> axum::response::Response {
+                match self {
+                    $($name::$variant $(($payload))? => {
+                        $crate::error::ApiError::$variant $(($payload))?.into_response()
+                    })*
+                    $name::Store(fault) => $crate::error::ApiError::from(fault).into_response(),
+                }
+            }
+        }
+
+        impl utoipa::IntoResponses for $name {
+            fn responses() -> $crate::openapi::Documentation {
+                $crate::openapi::responses(&[$($crate::openapi::Refusal::$variant),*])
+            }
+        }
+    };
+}
+
+pub(crate) use operation_errors;

@@ -1,0 +1,73 @@
+//! Reading a JSON body: bounded in size and in time.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use crate::error::BodyFault;
+use crate::state::Limits;
+
+/// Reads a request body as a JSON object of the given shape. A missing `Content-Type` is taken for JSON.
+pub async fn read_json<T: DeserializeOwned>(
+    headers: &HeaderMap,
+    body: Body,
+    limits: &Limits,
+) -> Result<T, BodyFault> {
+    if !is_json(headers) {
+        return Err(BodyFault::WrongType);
+    }
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length: usize| length > limits.body_bytes_max) {
+        return Err(BodyFault::TooLarge);
+    }
+    let collected = Limited::new(body, limits.body_bytes_max).collect();
+    let collected =
+        tokio::time::timeout(limits.body_timeout, collected).await.map_err(|_| BodyFault::Unreadable)?;
+    let bytes = collected.map_err(|fault| {
+        if fault.downcast_ref::<LengthLimitError>().is_some() {
+            BodyFault::TooLarge
+        } else {
+            BodyFault::Unreadable
+        }
+    })?;
+    let bytes = bytes.to_bytes();
+    // A struct can also be read from an array; the contract says object.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(BodyFault::Unreadable);
+    }
+    serde_json::from_slice(&bytes).map_err(|_| BodyFault::Unreadable)
+}
+
+/// `application/json` or a type with the suffix `+json`, whatever its parameters.
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut values = headers.get_all(header::CONTENT_TYPE).iter();
+    let Some(value) = values.next() else { return true };
+    let Ok(text) = value.to_str() else { return false };
+    let media_type = text.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    let json = media_type == "application/json"
+        || (media_type.starts_with("application/") && media_type.ends_with("+json"));
+    json && values.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn json_types_are_json_and_nothing_else_is() {
+        let of = |value: &'static str| {
+            HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(value))])
+        };
+        assert!(is_json(&HeaderMap::new()));
+        for value in ["application/json", "Application/JSON; charset=utf-8", "application/vnd.settle+json"] {
+            assert!(is_json(&of(value)), "{value}");
+        }
+        for value in
+            ["", "text/plain", "text/json", "application/jsonp", "application/x-www-form-urlencoded", "json"]
+        {
+            assert!(!is_json(&of(value)), "{value}");
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The outermost layer: request id, time limit, panics, the error envelope, the log line and the metrics.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use serde::Serialize;
+use settle_domain::ids::RequestId;
+use tracing::Instrument;
+
+use crate::error::{ApiError, ErrorBody};
+use crate::language::Messages;
+use crate::state::ApiState;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Wraps every request of the merchant API.
+pub async fn envelope(State(state): State<ApiState>, request: Request, next: Next) -> Response {
+    let request_id = RequestId::new(state.clock.now(), &*state.entropy);
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
+    let accept_language = accepted(request.headers());
+    let span =
+        tracing::info_span!("request", %request_id, %method, route, merchant_id = tracing::field::Empty);
+    let started = Instant::now();
+
+    let mut response = async {
+        let mut response = answer(&state, request, next).await;
+        if let Some(error) = response.extensions_mut().remove::<ErrorBody>() {
+            write_error(&mut response, &error, &state.messages, accept_language.as_deref());
+        }
+        let (status, elapsed) = (response.status().as_u16(), started.elapsed());
+        tracing::info!(status, duration_ms = elapsed.as_secs_f64() * 1_000.0, "answered");
+        let labels = [("method", known(&method)), ("route", route), ("status", status.to_string())];
+        metrics::counter!("settle_http_requests_total", &labels).increment(1);
+        metrics::histogram!("settle_http_request_duration_seconds", &labels).record(elapsed.as_secs_f64());
+        response
+    }
+    .instrument(span)
+    .await;
+
+    super::no_store(&mut response);
+    if let Ok(value) = HeaderValue::try_from(request_id.to_string()) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}
+
+/// Runs the handler; a panic or a handler that takes too long becomes an error like any other.
+async fn answer(state: &ApiState, request: Request, next: Next) -> Response {
+    let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
+    match tokio::time::timeout(state.limits.request_timeout, handled).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(panic)) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            ApiError::Internal(format!("a handler panicked: {text}")).into_response()
+        }
+        Err(_) => ApiError::Unavailable("a handler took too long".to_owned()).into_response(),
+    }
+}
+
+/// The method as a label. Callers can invent methods; labels must stay few.
+fn known(method: &Method) -> String {
+    let known = [
+        Method::GET,
+        Method::HEAD,
+        Method::POST,
+        Method::PUT,
+        Method::PATCH,
+        Method::DELETE,
+        Method::OPTIONS,
+    ];
+    if known.contains(method) { method.to_string() } else { "other".to_owned() }
+}
+
+/// All `Accept-Language` headers as one, as RFC 9110 reads them.
+fn accepted(headers: &HeaderMap) -> Option<String> {
+    let values: Vec<&str> =
+        headers.get_all(header::ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok()).collect();
+    if values.is_empty() { None } else { Some(values.join(",")) }
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    error: Body<'a>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    code: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fields: Option<Vec<Field<'a>>>,
+}
+
+#[derive(Serialize)]
+struct Field<'a> {
+    field: &'a str,
+    code: &'a str,
+}
+
+fn write_error(
+    response: &mut Response,
+    error: &ErrorBody,
+    messages: &Messages,
+    accept_language: Option<&str>,
+) {
+    if let Some(cause) = &error.cause {
+        tracing::error!(cause, "failed");
+    }
+    let language = messages.negotiate(accept_language);
+    let fields = error.fields.as_ref().map(|faults| {
+        faults.iter().map(|fault| Field { field: fault.field, code: fault.code.as_str() }).collect()
+    });
+    let body = Body { code: error.code.as_str(), message: messages.text(language, error.code), fields };
+    // Strings alone cannot fail to serialize into memory.
+    let text = serde_json::to_string(&Envelope { error: body }).unwrap_or_default();
+    *response.body_mut() = text.into();
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_LANGUAGE, HeaderValue::from_static(language.tag()));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Language"));
+}

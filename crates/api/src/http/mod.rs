@@ -1,0 +1,15 @@
+//! What every request passes through: envelope, authentication, rate limit, body, query.
+
+mod authentication;
+mod body;
+mod envelope;
+mod query;
+mod rate_limit;
+mod success;
+
+pub use authentication::Caller;
+pub use body::read_json;
+pub use envelope::envelope;
+pub use query::{Paging, PagingParameters, Parameters};
+pub use rate_limit::RateLimiter;
+pub use success::{json, no_store};

@@ -1,0 +1,221 @@
+//! The languages errors speak: which one a caller reads best, and what each code says in it.
+
+use std::collections::HashMap;
+
+use fluent_bundle::{FluentBundle, FluentResource};
+use fluent_langneg::{LanguageIdentifier, NegotiationStrategy, negotiate_languages};
+use settle_domain::error_code::ErrorCode;
+
+/// Entries of an `Accept-Language` header that are looked at.
+const ACCEPTED_ENTRIES_MAX: usize = 32;
+/// Bytes of an `Accept-Language` header that are looked at; a longer one counts as none.
+const ACCEPTED_BYTES_MAX: usize = 1_024;
+
+/// A supported language.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Language {
+    /// English, the default.
+    English,
+    /// Brazilian Portuguese.
+    Portuguese,
+    /// Spanish.
+    Spanish,
+    /// German.
+    German,
+}
+
+impl Language {
+    /// Every language.
+    pub const ALL: [Language; 4] = [Self::English, Self::Portuguese, Self::Spanish, Self::German];
+
+    /// Its tag, as `Content-Language` says it.
+    #[must_use]
+    pub const fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::Portuguese => "pt-BR",
+            Self::Spanish => "es",
+            Self::German => "de",
+        }
+    }
+
+    const fn source(self) -> &'static str {
+        match self {
+            Self::English => include_str!("../../../locales/en/errors.ftl"),
+            Self::Portuguese => include_str!("../../../locales/pt-BR/errors.ftl"),
+            Self::Spanish => include_str!("../../../locales/es/errors.ftl"),
+            Self::German => include_str!("../../../locales/de/errors.ftl"),
+        }
+    }
+}
+
+/// A language file that is not complete.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessagesFault {
+    /// The file cannot be read.
+    #[error("locales/{0}/errors.ftl: {1}")]
+    Unreadable(&'static str, String),
+    /// A code has no message.
+    #[error("locales/{0}/errors.ftl has no message for {1}")]
+    Missing(&'static str, ErrorCode),
+}
+
+/// What every code says in every language, ready to be sent.
+pub struct Messages {
+    texts: HashMap<(Language, ErrorCode), String>,
+    available: Vec<(LanguageIdentifier, Language)>,
+}
+
+impl Messages {
+    /// Reads the embedded language files. An incomplete one is an error: the service does not start with it.
+    pub fn load() -> Result<Messages, MessagesFault> {
+        let mut texts = HashMap::new();
+        let mut available = Vec::new();
+        for language in Language::ALL {
+            let unreadable = |fault: String| MessagesFault::Unreadable(language.tag(), fault);
+            let identifier: LanguageIdentifier =
+                language.tag().parse().map_err(|fault| unreadable(format!("{fault}")))?;
+            available.push((identifier, language));
+            for (code, text) in read(language, language.source())? {
+                texts.insert((language, code), text);
+            }
+        }
+        Ok(Messages { texts, available })
+    }
+
+    /// What a code says in a language.
+    #[must_use]
+    pub fn text(&self, language: Language, code: ErrorCode) -> &str {
+        // Complete since `load`; the code itself is the last resort.
+        self.texts.get(&(language, code)).map_or(code.as_str(), String::as_str)
+    }
+
+    /// The language a caller reads best, from the value of its `Accept-Language` header.
+    #[must_use]
+    pub fn negotiate(&self, accept_language: Option<&str>) -> Language {
+        let requested = accept_language.map(preferred).unwrap_or_default();
+        let identifiers: Vec<&LanguageIdentifier> =
+            self.available.iter().map(|(identifier, _)| identifier).collect();
+        let found = negotiate_languages(&requested, &identifiers, None, NegotiationStrategy::Lookup);
+        let position =
+            found.first().and_then(|best| identifiers.iter().position(|identifier| identifier == *best));
+        position.map_or(Language::English, |position| self.available[position].1)
+    }
+}
+
+/// The messages of one language file, one for every code.
+fn read(language: Language, source: &str) -> Result<Vec<(ErrorCode, String)>, MessagesFault> {
+    let unreadable = |fault: String| MessagesFault::Unreadable(language.tag(), fault);
+    let resource = FluentResource::try_new(source.to_owned())
+        .map_err(|(_, faults)| unreadable(format!("{faults:?}")))?;
+    let mut bundle: FluentBundle<FluentResource> = FluentBundle::default();
+    bundle.add_resource(resource).map_err(|faults| unreadable(format!("{faults:?}")))?;
+    let message = |code: &ErrorCode| {
+        let missing = || MessagesFault::Missing(language.tag(), *code);
+        let pattern =
+            bundle.get_message(code.as_str()).and_then(|message| message.value()).ok_or_else(missing)?;
+        let mut faults = Vec::new();
+        let text = bundle.format_pattern(pattern, None, &mut faults).into_owned();
+        if faults.is_empty() { Ok((*code, text)) } else { Err(unreadable(format!("{code}: {faults:?}"))) }
+    };
+    ErrorCode::ALL.iter().map(message).collect()
+}
+
+/// The languages asked for, best first. What has a weight of 0, or is not a language, is left out.
+fn preferred(header: &str) -> Vec<LanguageIdentifier> {
+    if header.len() > ACCEPTED_BYTES_MAX {
+        return Vec::new();
+    }
+    let mut weighted: Vec<(u16, LanguageIdentifier)> = Vec::new();
+    for entry in header.split(',').take(ACCEPTED_ENTRIES_MAX) {
+        let (tag, weight) = entry.split_once(';').unwrap_or((entry, "q=1"));
+        let identifier = LanguageIdentifier::try_from_bytes(tag.trim().as_bytes());
+        if let (Ok(identifier), Some(weight @ 1..)) = (identifier, thousandths(weight.trim())) {
+            weighted.push((weight, identifier));
+        }
+    }
+    // Stable: what has the same weight keeps the caller's order.
+    weighted.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+    weighted.into_iter().map(|(_, identifier)| identifier).collect()
+}
+
+/// A weight such as `q=0.8`, in thousandths: `0` to `1` with at most three decimals, as RFC 9110 writes it.
+fn thousandths(weight: &str) -> Option<u16> {
+    let value = weight.strip_prefix("q=").or_else(|| weight.strip_prefix("Q="))?;
+    let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));
+    if fraction.len() > 3 || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let fraction: u16 = format!("{fraction:0<3}").parse().ok()?;
+    match (whole, fraction) {
+        ("0", fraction) => Some(fraction),
+        ("1", 0) => Some(1_000),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_message_in_every_language_and_no_language_has_more() {
+        for language in Language::ALL {
+            let messages = read(language, language.source()).unwrap();
+            let declared = language.source().lines().filter(|line| line.contains(" = ")).count();
+            assert_eq!((messages.len(), declared), (47, 47), "{}", language.tag());
+        }
+    }
+
+    #[test]
+    fn the_messages_are_those_of_the_contract() {
+        let contract: serde_json::Value =
+            serde_json::from_str(include_str!("../../domain/tests/data/error_codes.json")).unwrap();
+        let messages = Messages::load().unwrap();
+        for (row, code) in contract["codes"].as_array().unwrap().iter().zip(ErrorCode::ALL) {
+            for language in Language::ALL {
+                assert_eq!(row["messages"][language.tag()], messages.text(language, *code), "{code}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_without_a_code_is_refused() {
+        let source = Language::German.source().replace("not_found =", "not_fnd =");
+        assert_eq!(read(Language::German, &source), Err(MessagesFault::Missing("de", ErrorCode::NotFound)));
+    }
+
+    #[test]
+    fn the_language_is_looked_up_by_weight() {
+        let messages = Messages::load().unwrap();
+        for (header, tag) in [
+            ("", "en"),
+            ("*", "en"),
+            ("fr", "en"),
+            ("not a language at all, really", "en"),
+            (";;;,,,q=", "en"),
+            ("de", "de"),
+            ("DE-at", "de"),
+            ("de-Latn-CH-1996", "de"),
+            ("pt", "pt-BR"),
+            ("pt-PT", "pt-BR"),
+            ("pt-BR", "pt-BR"),
+            ("es-419, en;q=0.9", "es"),
+            ("en-GB, de", "en"),
+            ("fr, de;q=0.5", "de"),
+            ("en;q=0.2, es;q=0.8, de;q=0.5", "es"),
+            ("de;q=0, es;q=0.1", "es"),
+            ("de;q=0", "en"),
+            ("de;q=0, *", "en"),
+            ("de;q=nan, es;q=0.1", "es"),
+            ("de;q=1.5, es;q=0.1", "es"),
+            ("de;q=0.1234, es;q=0.1", "es"),
+            ("es;q=0.5, de;q=0.5", "es"),
+            ("de ; q=0.7 , es;q=0.2", "de"),
+        ] {
+            assert_eq!(messages.negotiate(Some(header)).tag(), tag, "{header}");
+        }
+        assert_eq!(messages.negotiate(None), Language::English);
+        assert_eq!(messages.negotiate(Some(&"de,".repeat(2_000))), Language::English);
+    }
+}

@@ -1,0 +1,72 @@
+//! The operator's listener: whether the service lives, whether it is ready, and what it counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::json;
+use settle_store::Store;
+
+/// How long the database may take to answer before the service counts as not ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What the operator's listener can reach.
+#[derive(Clone)]
+pub struct OperatorState {
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// The metrics, ready to be printed.
+    pub metrics: PrometheusHandle,
+    /// Set when the service is stopping: no new traffic, please.
+    pub draining: Arc<AtomicBool>,
+}
+
+/// `/healthz`, `/readyz` and `/metrics`.
+pub(crate) fn router(state: OperatorState) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(print_metrics))
+        .with_state(state)
+}
+
+/// The process answers.
+async fn healthz() -> Response {
+    crate::http::json(json!({ "status": "ok" }).to_string())
+}
+
+/// The service can do its work: the database answers, its schema is that of this version, and it is not
+/// stopping.
+async fn readyz(State(state): State<OperatorState>) -> Response {
+    let reason =
+        if state.draining.load(Ordering::Relaxed) { Some("draining") } else { unready(&*state.store).await };
+    let Some(reason) = reason else {
+        return crate::http::json(json!({ "status": "ready" }).to_string());
+    };
+    let mut response = crate::http::json(json!({ "status": "not ready", "reason": reason }).to_string());
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
+}
+
+async fn unready(store: &dyn Store) -> Option<&'static str> {
+    match tokio::time::timeout(READY_TIMEOUT, store.migrations_pending()).await {
+        Ok(Ok(0)) => None,
+        Ok(Ok(_)) => Some("migrations are pending"),
+        Ok(Err(fault)) => {
+            tracing::warn!(cause = ?fault, "not ready");
+            Some("the database does not answer")
+        }
+        Err(_) => Some("the database does not answer in time"),
+    }
+}
+
+async fn print_metrics(State(state): State<OperatorState>) -> Response {
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()
+}

@@ -1,0 +1,49 @@
+//! The whole merchant API on one screen.
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::error::ApiError;
+use crate::http::{Caller, envelope};
+use crate::operator::OperatorState;
+use crate::state::ApiState;
+use crate::{deliveries, docs, endpoints, openapi, settlements};
+
+/// The operations, and the document generated from them.
+pub(crate) fn operations() -> OpenApiRouter<ApiState> {
+    OpenApiRouter::new()
+        .routes(routes!(settlements::list::list_settlements))
+        .routes(routes!(deliveries::list::list_deliveries))
+        .routes(routes!(deliveries::redeliver::redeliver))
+        .routes(routes!(endpoints::show::show_webhook, endpoints::update::update_webhook))
+        .routes(routes!(endpoints::test::test_webhook))
+}
+
+/// The merchant API: its operations, `/openapi.json` and `/docs`.
+pub fn merchant(state: &ApiState) -> Router {
+    let (operations, _) = operations().split_for_parts();
+    let public = Router::new()
+        .route("/openapi.json", get(openapi::serve))
+        .route("/docs", get(docs::page))
+        .route("/docs/style.css", get(docs::style))
+        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed);
+    operations
+        .method_not_allowed_fallback(known_route)
+        .merge(public)
+        .fallback(async || ApiError::NotFound)
+        .layer(from_fn_with_state(state.clone(), envelope))
+        .with_state(state.clone())
+}
+
+/// The operator's listener.
+pub fn operator(state: OperatorState) -> Router {
+    crate::operator::router(state)
+}
+
+/// A known path with another method: the key is judged first, as on every known path.
+async fn known_route(_caller: Caller) -> ApiError {
+    ApiError::MethodNotAllowed
+}

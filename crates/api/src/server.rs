@@ -1,0 +1,91 @@
+//! Serving a router on a listener: bounded connections, a limit on slow clients, and a stop that lets
+//! requests finish.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// The bounds of a listener.
+#[derive(Debug, Clone, Copy)]
+pub struct ServerLimits {
+    /// Connections at once; more wait in the kernel's queue.
+    pub connections_max: usize,
+    /// How long a client may take to send the head of a request.
+    pub header_timeout: Duration,
+    /// How long requests under way may take to finish when the service stops.
+    pub shutdown_timeout: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> ServerLimits {
+        ServerLimits {
+            connections_max: 4_096,
+            header_timeout: Duration::from_secs(10),
+            shutdown_timeout: Duration::from_secs(20),
+        }
+    }
+}
+
+/// How long to wait after the kernel refuses a connection for want of resources.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves until the future ends, then finishes the requests under way.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: ServerLimits,
+    stop: impl Future<Output = ()>,
+) {
+    let places = Arc::new(Semaphore::new(limits.connections_max));
+    let graceful = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    let mut stop = std::pin::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &places) => accepted,
+            () = &mut stop => break,
+        };
+        let (stream, place) = match accepted {
+            Ok(accepted) => accepted,
+            Err(fault) => {
+                tracing::warn!(%fault, "a connection was not accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let connection =
+            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(fault) = connection.await {
+                tracing::debug!(%fault, "a connection ended early");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(limits.shutdown_timeout, graceful.shutdown()).await.is_err() {
+        tracing::warn!("requests under way did not finish in time and were cut off");
+    }
+}
+
+/// The next connection, once there is a place for it.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    // Answers are small and written whole: waiting to fill a packet only delays them.
+    stream.set_nodelay(true)?;
+    Ok((stream, place))
+}

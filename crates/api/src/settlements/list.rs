@@ -1,0 +1,88 @@
+//! `GET /v1/settlements`: the caller's completed settlements, newest first.
+
+use std::fmt::Write;
+
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
+use settle_domain::error_code::FieldFault;
+use settle_domain::page::{Page, PageRequest};
+use settle_domain::settlement::Record;
+use utoipa::ToSchema;
+
+use super::SettlementSchema;
+use crate::error::operation_errors;
+use crate::http::{Caller, Paging, PagingParameters, Parameters, json};
+use crate::state::ApiState;
+
+/// A page of settlements, newest first.
+#[derive(ToSchema)]
+#[schema(as = SettlementPage)]
+#[expect(dead_code, reason = "only its schema is used: see `render`")]
+pub struct SettlementPageSchema {
+    settlements: Vec<SettlementSchema>,
+    /// The page size that was asked for.
+    #[schema(minimum = 1, maximum = 200, examples(50))]
+    limit: i64,
+    /// The rows that were skipped.
+    #[schema(minimum = 0, maximum = 10000, examples(0))]
+    offset: i64,
+    /// All the caller's settlements, exactly, in the same snapshot as the page.
+    #[schema(minimum = 0, examples(1))]
+    total: i64,
+}
+
+operation_errors! {
+    /// What a list of settlements can be refused for.
+    ListSettlementsError { Validation(faults: Vec<FieldFault>) }
+}
+
+/// List completed settlements
+///
+/// Returns the caller's completed settlements, newest first.
+#[utoipa::path(
+    get,
+    path = "/v1/settlements",
+    operation_id = "listSettlements",
+    tag = "Settlements",
+    params(
+        PagingParameters,
+    ),
+    responses(
+        (status = 200, description = "A page of settlements.", body = SettlementPageSchema),
+        ListSettlementsError
+    )
+)]
+pub async fn list_settlements(
+    caller: Caller,
+    State(state): State<ApiState>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, ListSettlementsError> {
+    let mut faults = Vec::new();
+    let Some(request) = Paging::parse(&Parameters::new(query.as_deref()), &mut faults) else {
+        return Err(faults.into());
+    };
+    let page = state.store.settlement_page(caller.merchant_id, request).await?;
+    Ok(json(render(request, &page)))
+}
+
+/// Joins the records as they are stored: they are JSON already.
+fn render(request: PageRequest, page: &Page<Record>) -> String {
+    let records: usize = page.rows.iter().map(|record| record.as_str().len() + 1).sum();
+    let mut body = String::with_capacity(records + 100);
+    body.push_str("{\"settlements\":[");
+    for (position, record) in page.rows.iter().enumerate() {
+        if position > 0 {
+            body.push(',');
+        }
+        body.push_str(record.as_str());
+    }
+    // Writing to a String cannot fail.
+    let _ = write!(
+        body,
+        "],\"limit\":{},\"offset\":{},\"total\":{}}}",
+        request.limit(),
+        request.offset(),
+        page.total
+    );
+    body
+}

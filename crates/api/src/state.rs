@@ -1,0 +1,88 @@
+//! What every handler of the merchant API can reach.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use settle_domain::seams::{Clock, Entropy};
+use settle_domain::vault::KeyRing;
+use settle_store::Store;
+use settle_webhooks::guard::Guard;
+
+use crate::http::RateLimiter;
+use crate::language::Messages;
+
+/// The bounds of one request.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// The longest body, in bytes.
+    pub body_bytes_max: usize,
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
+    /// How long a request may take to be answered.
+    pub request_timeout: Duration,
+    /// Requests per second and key; `None` for no limit.
+    pub requests_per_second: Option<NonZeroU32>,
+    /// Requests a key may make at once before the rate applies.
+    pub requests_burst: NonZeroU32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            body_bytes_max: 64 * 1_024,
+            body_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(30),
+            requests_per_second: NonZeroU32::new(100),
+            requests_burst: NonZeroU32::MIN.saturating_add(199),
+        }
+    }
+}
+
+/// What every handler can reach. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiState(Arc<Shared>);
+
+/// The parts behind [`ApiState`].
+pub struct Shared {
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// The master keys.
+    pub ring: Arc<KeyRing>,
+    /// The judge of webhook URLs.
+    pub guard: Guard,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where randomness comes from.
+    pub entropy: Arc<dyn Entropy>,
+    /// What errors say, in every language.
+    pub messages: Messages,
+    /// The bounds of one request.
+    pub limits: Limits,
+    /// Who has asked how often.
+    pub rate_limiter: RateLimiter,
+}
+
+impl ApiState {
+    /// The state of a merchant API.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        ring: Arc<KeyRing>,
+        guard: Guard,
+        (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
+        messages: Messages,
+        limits: Limits,
+    ) -> ApiState {
+        let rate_limiter = RateLimiter::new(&limits);
+        ApiState(Arc::new(Shared { store, ring, guard, clock, entropy, messages, limits, rate_limiter }))
+    }
+}
+
+impl std::ops::Deref for ApiState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
