@@ -1,0 +1,158 @@
+//! The commands, one file each.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Parser, Subcommand};
+use settle_domain::vault::KeyRing;
+use settle_store::Store;
+
+use crate::config::{self, Config, ConfigFault};
+use crate::system::SystemEntropy;
+use crate::{logging, wiring};
+
+mod config_show;
+mod doctor;
+mod key;
+mod merchant;
+mod migrate;
+mod operator;
+mod serve;
+mod settlement;
+
+/// Merchant settlement: what was settled, and signed notifications of it.
+///
+/// Starts with nothing set up: `settle serve` keeps everything in the folder `data`.
+#[derive(Debug, Parser)]
+#[command(name = "settle", version, max_term_width = 100)]
+pub struct Cli {
+    /// The settings file [default: settle.toml, if there is one]
+    #[arg(long, global = true, env = "SETTLE_CONFIG", value_name = "FILE", hide_env = true)]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service
+    Serve(serve::Serve),
+    /// Bring the database to this version's schema
+    Migrate,
+    /// Check the settings, the data folder and the database, and say what to do
+    Doctor(doctor::Doctor),
+    /// Look at the settings
+    #[command(subcommand)]
+    Config(config_show::ConfigCommand),
+    /// Add and list merchants
+    #[command(subcommand)]
+    Merchant(merchant::MerchantCommand),
+    /// Add, list and revoke the API keys of a merchant
+    #[command(subcommand)]
+    Key(key::KeyCommand),
+    /// Add, list and revoke operators
+    #[command(subcommand)]
+    Operator(operator::OperatorCommand),
+    /// Import completed settlements
+    #[command(subcommand)]
+    Settlement(settlement::SettlementCommand),
+    /// Print the OpenAPI document
+    #[command(hide = true)]
+    Openapi,
+}
+
+/// Why a command did not do what it was asked to. Printed as one line on standard error.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandFault {
+    /// The settings cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigFault),
+    /// The parts cannot be put together.
+    #[error(transparent)]
+    Wiring(#[from] wiring::WiringFault),
+    /// The log cannot be started.
+    #[error(transparent)]
+    Log(#[from] logging::LogFault),
+    /// The database failed.
+    #[error("{}", explained(.0))]
+    Store(#[from] settle_store::StoreError),
+    /// Something could not be read or written.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+    /// What was asked for cannot be done; the text says why.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// An error with its causes, in one line.
+fn explained(fault: &dyn std::error::Error) -> String {
+    let mut text = fault.to_string();
+    let mut source = fault.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+/// What most commands work with.
+struct Context {
+    config: Config,
+    store: Arc<dyn Store>,
+    ring: Arc<KeyRing>,
+}
+
+impl Context {
+    /// Opens the store, and brings its schema up to date.
+    async fn open(config: Config) -> Result<Context, CommandFault> {
+        let store = wiring::store(&config)?;
+        let ring = wiring::key_ring(&config, &SystemEntropy)?;
+        store.migrate().await?;
+        Ok(Context { config, store, ring })
+    }
+}
+
+/// Runs a command. What it made or found goes to standard output, everything else to standard error.
+#[must_use]
+pub fn run(cli: Cli) -> ExitCode {
+    let done = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CommandFault::from);
+    let done = done.and_then(|runtime| {
+        let done = runtime.block_on(dispatch(cli));
+        runtime.shutdown_background();
+        done
+    });
+    match done {
+        Ok(code) => code,
+        Err(fault) => {
+            complain(&fault);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the one place where a command says why it failed")]
+fn complain(fault: &CommandFault) {
+    eprintln!("settle: {fault}");
+}
+
+async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
+    if let Command::Openapi = cli.command {
+        crate::output::print_text(settle_api::openapi_text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (config, figment) = config::load(cli.config.as_deref(), &std::env::vars().collect())?;
+    logging::start(&config)?;
+    match cli.command {
+        Command::Serve(command) => command.run(config).await?,
+        Command::Migrate => migrate::run(&config).await?,
+        Command::Doctor(command) => return command.run(&config).await,
+        Command::Config(command) => command.run(&figment)?,
+        Command::Merchant(command) => command.run(Context::open(config).await?).await?,
+        Command::Key(command) => command.run(Context::open(config).await?).await?,
+        Command::Operator(command) => command.run(Context::open(config).await?).await?,
+        Command::Settlement(command) => command.run(Context::open(config).await?).await?,
+        Command::Openapi => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,116 @@
+//! `settle doctor`: looks at everything the service needs, and says what to do about what is missing.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use settle_webhooks::guard::{DnsResolver, RESOLVE_TIMEOUT, Resolve, ResolveFault};
+
+use super::{CommandFault, explained};
+use crate::config::{Config, without_secrets};
+use crate::output::{self, OutputFormat};
+use crate::system::SystemEntropy;
+use crate::wiring;
+
+/// A name that exists as long as there is a DNS.
+const PROBE_NAME: &str = "a.root-servers.net";
+
+#[derive(Debug, Args)]
+pub(super) struct Doctor {
+    #[command(flatten)]
+    format: OutputFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Warning,
+    Failed,
+}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    finding: String,
+}
+
+impl Doctor {
+    pub(super) async fn run(self, config: &Config) -> Result<ExitCode, CommandFault> {
+        let mut findings = vec![settings(config), master_key(config)];
+        findings.extend(database(config).await);
+        findings.push(name_servers(config).await);
+        let line = |finding: &Finding| {
+            let mark = match finding.verdict {
+                Verdict::Ok => "ok",
+                Verdict::Warning => "warning",
+                Verdict::Failed => "FAILED",
+            };
+            vec![mark.to_owned(), finding.check.to_owned(), finding.finding.clone()]
+        };
+        let rows: Vec<Vec<String>> = findings.iter().map(line).collect();
+        output::print(self.format, &findings, || output::table(&["", "CHECK", "FINDING"], &rows))?;
+        let failed = findings.iter().any(|finding| finding.verdict == Verdict::Failed);
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+fn finding(check: &'static str, verdict: Verdict, text: impl Into<String>) -> Finding {
+    Finding { check, verdict, finding: text.into() }
+}
+
+fn settings(config: &Config) -> Finding {
+    if config.webhook.allow_http || !config.webhook.allow_networks.is_empty() {
+        let text = "webhook.allow_http or webhook.allow_networks is set: for development only";
+        return finding("settings", Verdict::Warning, text);
+    }
+    finding("settings", Verdict::Ok, "every key is known and has a usable value")
+}
+
+fn master_key(config: &Config) -> Finding {
+    match wiring::key_ring(config, &SystemEntropy) {
+        Ok(ring) => finding("master key", Verdict::Ok, format!("{ring:?}")),
+        Err(fault) => finding("master key", Verdict::Failed, fault.to_string()),
+    }
+}
+
+async fn database(config: &Config) -> Vec<Finding> {
+    use secrecy::ExposeSecret;
+    let url = without_secrets(config.database_url().expose_secret());
+    let store = match wiring::store(config) {
+        Ok(store) => store,
+        Err(fault) => return vec![finding("database", Verdict::Failed, fault.to_string())],
+    };
+    if let Err(fault) = store.ping().await {
+        let text = format!("{url} does not answer: {}", explained(&fault));
+        return vec![finding("database", Verdict::Failed, text)];
+    }
+    let schema = match store.migrations_pending().await {
+        Ok(0) => finding("schema", Verdict::Ok, "is that of this version"),
+        Ok(pending) => {
+            let text =
+                format!("{pending} migrations are pending: run settle migrate (settle serve does it too)");
+            finding("schema", Verdict::Warning, text)
+        }
+        Err(fault) => finding("schema", Verdict::Failed, explained(&fault)),
+    };
+    store.close().await;
+    vec![finding("database", Verdict::Ok, format!("{url} answers")), schema]
+}
+
+async fn name_servers(config: &Config) -> Finding {
+    let answer = match DnsResolver::new(&config.webhook.nameservers, RESOLVE_TIMEOUT) {
+        Ok(resolver) => resolver.addresses(PROBE_NAME).await,
+        Err(fault) => Err(fault),
+    };
+    match answer {
+        // That it has no such name is an answer too.
+        Ok(_) | Err(ResolveFault::NoRecords) => finding("name servers", Verdict::Ok, "answer"),
+        Err(fault) => {
+            let text =
+                format!("{fault}: no webhook URL with a host name can be set; see webhook.nameservers");
+            finding("name servers", Verdict::Warning, text)
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! `settle migrate`: brings the database to this version's schema.
+
+use super::CommandFault;
+use crate::config::Config;
+use crate::{output, wiring};
+
+pub(super) async fn run(config: &Config) -> Result<(), CommandFault> {
+    let store = wiring::store(config)?;
+    let pending = store.migrations_pending().await?;
+    store.migrate().await?;
+    let text =
+        if pending == 0 { "Nothing to do.".to_owned() } else { format!("Applied {pending} migrations.") };
+    Ok(output::print_text(&text)?)
+}

@@ -1,0 +1,156 @@
+//! `settle settlement import`: completed settlements from a file, all of them or none.
+
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use settle_domain::ids::{DeliveryId, MerchantId};
+use settle_domain::seams::Clock;
+use settle_store::{BATCH_MAX, NewDelivery, NewSettlement, Tx};
+
+use super::{CommandFault, Context};
+use crate::output::{self, OutputFormat};
+use crate::system::{SystemClock, SystemEntropy};
+
+mod lines;
+mod progress;
+
+use lines::{Line, Lines};
+use progress::Progress;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum SettlementCommand {
+    /// Import completed settlements, one JSON object a line
+    ///
+    /// A line has the fields of the settlement record and `merchant_id`, and may have `pricing` with
+    /// `provider_rate`, `spread_revenue` and `partner_commission`. Importing the same settlement again is
+    /// fine. If any line is bad nothing is imported.
+    Import(Import),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Import {
+    /// The file; - reads standard input
+    file: std::path::PathBuf,
+    /// The merchant of lines that name none
+    #[arg(long, value_name = "MERCHANT_ID")]
+    merchant: Option<MerchantId>,
+    /// Also enqueue a notification of each new settlement whose merchant has a webhook
+    #[arg(long)]
+    notify: bool,
+    #[command(flatten)]
+    format: OutputFormat,
+}
+
+/// What an import did.
+#[derive(Debug, Default, Serialize)]
+struct Imported {
+    /// Settlements that were new.
+    recorded: usize,
+    /// Settlements that were there already.
+    unchanged: usize,
+    /// Notifications enqueued.
+    notified: usize,
+}
+
+impl SettlementCommand {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+        let Self::Import(import) = self;
+        let done = import.import(&context).await?;
+        let text = || {
+            let notified = if import.notify {
+                format!(", {} notifications enqueued", done.notified)
+            } else {
+                String::new()
+            };
+            format!(
+                "{} settlements recorded, {} were there already{notified}.",
+                done.recorded, done.unchanged
+            )
+        };
+        Ok(output::print(import.format, &done, text)?)
+    }
+}
+
+impl Import {
+    /// Reads everything once to find every problem, and a second time to record it in one transaction: the
+    /// database is never kept waiting for the input.
+    async fn import(&self, context: &Context) -> Result<Imported, CommandFault> {
+        let lines = Lines::open(&self.file, self.merchant)?;
+        let progress = Progress::new(lines.bytes()?);
+        let merchants = lines.check(&progress)?;
+        progress.rewind("recording");
+        let mut tx = context.store.begin().await?;
+        let known = tx.merchant_lock(&merchants.ids()).await?;
+        merchants.refuse_unknown(&known)?;
+        let mut done = Imported::default();
+        let mut batch: Vec<Line> = Vec::with_capacity(BATCH_MAX);
+        for line in lines.read(&progress)? {
+            batch.push(line?);
+            if batch.len() == BATCH_MAX {
+                self.record(&mut *tx, std::mem::take(&mut batch), &mut done).await?;
+            }
+        }
+        self.record(&mut *tx, batch, &mut done).await?;
+        tx.commit().await?;
+        progress.finish();
+        Ok(done)
+    }
+
+    async fn record(
+        &self,
+        tx: &mut dyn Tx,
+        batch: Vec<Line>,
+        done: &mut Imported,
+    ) -> Result<(), CommandFault> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let (numbers, settlements): (Vec<usize>, Vec<NewSettlement>) =
+            batch.into_iter().map(|line| (line.number, NewSettlement::from(line.settlement))).unzip();
+        let outcome = tx.settlement_record_many(&settlements).await?;
+        if let Some((merchant, id)) = outcome.conflicting.first() {
+            let same = |settlement: &NewSettlement| {
+                settlement.merchant_id == *merchant && settlement.settlement_id == *id
+            };
+            let line = settlements.iter().rposition(same).map_or(0, |position| numbers[position]);
+            let text = format!(
+                "line {line}: settlement_id: {id} is there already with other content; nothing was imported"
+            );
+            return Err(CommandFault::Refused(text));
+        }
+        done.recorded += outcome.recorded.len();
+        done.unchanged += settlements.len() - outcome.recorded.len();
+        if self.notify {
+            let fresh: std::collections::HashSet<_> = outcome.recorded.into_iter().collect();
+            let is_fresh = |row: &&NewSettlement| fresh.contains(&(row.merchant_id, row.settlement_id));
+            done.notified += notify(tx, settlements.iter().filter(is_fresh)).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Enqueues a notification of each settlement whose merchant has an endpoint, in the settlements' own
+/// transaction.
+async fn notify(tx: &mut dyn Tx, fresh: impl Iterator<Item = &NewSettlement>) -> Result<usize, CommandFault> {
+    let fresh: Vec<&NewSettlement> = fresh.collect();
+    let mut merchants: Vec<MerchantId> = fresh.iter().map(|settlement| settlement.merchant_id).collect();
+    merchants.sort();
+    merchants.dedup();
+    let endpoints = tx.endpoint_find_locked(&merchants).await?;
+    let now = SystemClock.now();
+    let deliveries: Vec<NewDelivery> = fresh
+        .into_iter()
+        .filter_map(|settlement| {
+            let (_, endpoint) = endpoints.iter().find(|(merchant, _)| *merchant == settlement.merchant_id)?;
+            Some(NewDelivery {
+                merchant_id: settlement.merchant_id,
+                delivery_id: DeliveryId::new(now, &SystemEntropy),
+                settlement_id: settlement.settlement_id,
+                url: endpoint.url.clone(),
+                payload: settlement.record.notification(),
+                created_at: now,
+            })
+        })
+        .collect();
+    tx.delivery_enqueue_many(&deliveries).await?;
+    Ok(deliveries.len())
+}

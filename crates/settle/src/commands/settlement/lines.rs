@@ -1,0 +1,171 @@
+//! Reading an import file line by line, and naming the line and the field of every problem.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Seek};
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use settle_domain::ids::MerchantId;
+use settle_domain::settlement::{CompletedSettlement, parse};
+
+use super::progress::Progress;
+use crate::commands::CommandFault;
+
+/// The longest line, in bytes.
+const LINE_BYTES_MAX: usize = 64 * 1_024;
+/// Problems that are listed before the rest is only counted.
+const PROBLEMS_LISTED_MAX: usize = 20;
+
+/// One settlement and the line it stands on.
+pub(super) struct Line {
+    pub number: usize,
+    pub settlement: CompletedSettlement,
+}
+
+/// An import file that can be read more than once.
+pub(super) struct Lines {
+    file: File,
+    merchant: Option<MerchantId>,
+}
+
+/// The merchants of a file, each with the first line that names it.
+pub(super) struct Merchants(BTreeMap<MerchantId, usize>);
+
+impl Merchants {
+    pub fn ids(&self) -> Vec<MerchantId> {
+        self.0.keys().copied().collect()
+    }
+
+    pub fn refuse_unknown(&self, known: &[MerchantId]) -> Result<(), CommandFault> {
+        let unknown = self.0.iter().filter(|(merchant, _)| !known.contains(merchant));
+        let problems = unknown
+            .map(|(merchant, line)| format!("line {line}: merchant_id: there is no merchant {merchant}"));
+        refuse(problems.collect(), 0)
+    }
+}
+
+impl Lines {
+    /// Opens the file. Standard input is copied to a temporary file first, so that it can be read twice.
+    pub fn open(path: &Path, merchant: Option<MerchantId>) -> Result<Lines, CommandFault> {
+        let file = if path == Path::new("-") {
+            let mut file = tempfile::tempfile()?;
+            io::copy(&mut io::stdin().lock(), &mut file)?;
+            file
+        } else {
+            File::open(path).map_err(|fault| CommandFault::Refused(format!("{}: {fault}", path.display())))?
+        };
+        Ok(Lines { file, merchant })
+    }
+
+    pub fn bytes(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Finds every problem, and the merchants.
+    pub fn check(&self, progress: &Progress) -> Result<Merchants, CommandFault> {
+        let mut merchants = BTreeMap::new();
+        let (mut problems, mut unlisted) = (Vec::new(), 0);
+        self.each(progress, |number, text| {
+            match self.parse(&text) {
+                Ok(settlement) => {
+                    merchants.entry(settlement.merchant_id).or_insert(number);
+                }
+                Err(found) if problems.len() < PROBLEMS_LISTED_MAX => {
+                    problems.extend(found.into_iter().map(|problem| format!("line {number}: {problem}")));
+                }
+                Err(found) => unlisted += found.len(),
+            }
+            Ok(())
+        })?;
+        refuse(problems, unlisted)?;
+        Ok(Merchants(merchants))
+    }
+
+    /// The settlements, one after the other.
+    pub fn read<'a>(
+        &'a self,
+        progress: &'a Progress,
+    ) -> Result<impl Iterator<Item = Result<Line, CommandFault>> + 'a, CommandFault> {
+        let numbered = self.numbered()?;
+        Ok(numbered.filter_map(move |numbered| {
+            let (number, text) = match numbered {
+                Ok(numbered) => numbered,
+                Err(fault) => return Some(Err(fault)),
+            };
+            progress.advance(text.len() + 1);
+            if text.trim_ascii().is_empty() {
+                return None;
+            }
+            // It was good a moment ago: whoever changed it meanwhile changes nothing here.
+            let parsed = self
+                .parse(&text)
+                .map_err(|_| CommandFault::Refused(format!("line {number}: the file has changed")));
+            Some(parsed.map(|settlement| Line { number, settlement }))
+        }))
+    }
+
+    fn each(
+        &self,
+        progress: &Progress,
+        mut take: impl FnMut(usize, Vec<u8>) -> Result<(), CommandFault>,
+    ) -> Result<(), CommandFault> {
+        for numbered in self.numbered()? {
+            let (number, text) = numbered?;
+            progress.advance(text.len() + 1);
+            if !text.trim_ascii().is_empty() {
+                take(number, text)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn numbered(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<(usize, Vec<u8>), CommandFault>> + '_, CommandFault> {
+        let mut file = &self.file;
+        file.rewind()?;
+        let mut reader = BufReader::with_capacity(LINE_BYTES_MAX, file);
+        let mut number = 0;
+        Ok(std::iter::from_fn(move || {
+            number += 1;
+            bounded_line(&mut reader, number).transpose().map(|line| line.map(|text| (number, text)))
+        }))
+    }
+
+    fn parse(&self, text: &[u8]) -> Result<CompletedSettlement, Vec<String>> {
+        let object: Result<Map<String, Value>, _> = serde_json::from_slice(text);
+        let mut object = object.map_err(|fault| vec![format!("not a JSON object: {fault}")])?;
+        if let Some(merchant) = self.merchant {
+            object.entry("merchant_id").or_insert_with(|| Value::from(merchant.to_string()));
+        }
+        parse(&object).map_err(|problems| problems.iter().map(ToString::to_string).collect())
+    }
+}
+
+/// The next line without its end, or `None` after the last.
+fn bounded_line(reader: &mut impl BufRead, number: usize) -> Result<Option<Vec<u8>>, CommandFault> {
+    let mut text = Vec::new();
+    let limit = u64::try_from(LINE_BYTES_MAX + 1).unwrap_or(u64::MAX);
+    let read = io::Read::take(reader, limit).read_until(b'\n', &mut text)?;
+    if read == 0 {
+        return Ok(None);
+    }
+    if text.last() == Some(&b'\n') {
+        text.pop();
+    }
+    if text.len() > LINE_BYTES_MAX {
+        return Err(CommandFault::Refused(format!("line {number}: is longer than {LINE_BYTES_MAX} bytes")));
+    }
+    Ok(Some(text))
+}
+
+fn refuse(mut problems: Vec<String>, unlisted: usize) -> Result<(), CommandFault> {
+    if problems.is_empty() {
+        return Ok(());
+    }
+    if unlisted > 0 {
+        problems.push(format!("and {unlisted} more problems"));
+    }
+    Err(CommandFault::Refused(format!("nothing was imported:\n  {}", problems.join("\n  "))))
+}

@@ -1,0 +1,159 @@
+//! The settings: defaults from one documented file, then `settle.toml`, then the environment.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use secrecy::SecretString;
+use serde::Deserialize;
+
+mod load;
+mod show;
+mod text;
+
+pub use load::{ConfigFault, DEFAULTS, Environment, load};
+pub(crate) use show::without_secrets;
+pub use show::{Shown, shown};
+
+/// Everything that can be set. `defaults.toml` says what each is for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    database_url: SecretString,
+    /// The folder for what the service makes for itself.
+    pub data_dir: PathBuf,
+    /// The master key ring; empty when it is to be made.
+    pub master_key: SecretString,
+    /// The database.
+    pub database: Database,
+    /// The merchant API.
+    pub api: Api,
+    /// The operator's listener.
+    pub operator: Operator,
+    /// Notifications.
+    pub webhook: Webhook,
+    /// Alerts.
+    pub alerts: Alerts,
+    /// Logs.
+    pub log: Log,
+    /// Stopping.
+    pub shutdown: Shutdown,
+}
+
+/// The database.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// Connections to PostgreSQL, at most.
+    pub connections_max: NonZeroU32,
+}
+
+/// The merchant API.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Api {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Requests per second and key; 0 is unlimited.
+    pub requests_per_second: u32,
+    /// Requests a key may make at once.
+    pub requests_burst: NonZeroU32,
+    /// Connections at once.
+    pub connections_max: NonZeroU32,
+    /// How long the head of a request may take.
+    #[serde(deserialize_with = "text::duration")]
+    pub header_timeout: Duration,
+    /// How long a body may take.
+    #[serde(deserialize_with = "text::duration")]
+    pub body_timeout: Duration,
+    /// How long an answer may take.
+    #[serde(deserialize_with = "text::duration")]
+    pub request_timeout: Duration,
+}
+
+/// The operator's listener.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operator {
+    /// Where it listens.
+    pub listen: SocketAddr,
+}
+
+/// Notifications.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhook {
+    /// How long one attempt may take.
+    #[serde(deserialize_with = "text::duration")]
+    pub timeout: Duration,
+    /// The wait after the first failed attempt.
+    #[serde(deserialize_with = "text::duration")]
+    pub retry_first: Duration,
+    /// The longest wait.
+    #[serde(deserialize_with = "text::duration")]
+    pub retry_max: Duration,
+    /// Attempts in a cycle.
+    pub max_attempts: NonZeroU32,
+    /// Networks the guard lets through besides public ones.
+    #[serde(deserialize_with = "text::list")]
+    pub allow_networks: Vec<IpNet>,
+    /// Whether plain http is accepted.
+    pub allow_http: bool,
+    /// Name servers the guard asks; empty for the system's.
+    #[serde(deserialize_with = "text::list")]
+    pub nameservers: Vec<SocketAddr>,
+}
+
+/// Alerts.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alerts {
+    /// Where operations are alerted; empty for nowhere.
+    pub url: String,
+}
+
+/// Logs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// What is logged.
+    pub level: String,
+    /// How it is written.
+    pub format: LogFormat,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    /// Lines for people.
+    Text,
+    /// JSON, an object a line.
+    Json,
+}
+
+/// Stopping.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shutdown {
+    /// How long requests under way may take to finish.
+    #[serde(deserialize_with = "text::duration")]
+    pub timeout: Duration,
+}
+
+impl Config {
+    /// The URL of the database: what is set, or else the SQLite file in the data folder. It may hold a
+    /// password.
+    #[must_use]
+    pub fn database_url(&self) -> SecretString {
+        use secrecy::ExposeSecret;
+        if self.database_url.expose_secret().is_empty() {
+            return format!("sqlite://{}", self.data_dir.join("settle.db").display()).into();
+        }
+        self.database_url.clone()
+    }
+}

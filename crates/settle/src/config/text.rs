@@ -1,0 +1,27 @@
+//! Settings that are text with a meaning: durations and lists.
+
+use std::fmt::Display;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, de::Error};
+
+/// A duration such as `10s`, `1h` or `1m30s`; more than nothing.
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let parsed: Option<jiff::SignedDuration> = text.parse().ok();
+    let duration =
+        parsed.and_then(|duration| Duration::try_from(duration).ok()).filter(|duration| !duration.is_zero());
+    duration.ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration such as 10s, 5m or 1h")))
+}
+
+/// A list of things separated by commas; empty for none.
+pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    let text = String::deserialize(deserializer)?;
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    parts.map(|part| part.parse().map_err(|fault| D::Error::custom(format!("{part:?}: {fault}")))).collect()
+}

@@ -1,0 +1,16 @@
+//! The binary: commands, configuration, wiring. The only crate that names a backend.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`commands`] | one file per command |
+//! | [`config`] | the settings: defaults, file, environment |
+//! | [`wiring`] | opens the store the settings name, reads the master key, builds the guard |
+//! | [`system`] | the real clock and the real randomness |
+//! | [`output`] | what commands print: text for people, JSON for programs |
+
+pub mod commands;
+pub mod config;
+mod logging;
+pub mod output;
+pub mod system;
+pub mod wiring;

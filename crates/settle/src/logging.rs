@@ -1,0 +1,31 @@
+//! Structured logs on standard error: JSON for machines, lines for people.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Config, LogFormat};
+
+/// Starts logging, as the settings say.
+pub fn start(config: &Config) -> Result<(), LogFault> {
+    let filter =
+        EnvFilter::builder().parse(&config.log.level).map_err(|fault| LogFault(fault.to_string()))?;
+    let json = match config.log.format {
+        LogFormat::Json => true,
+        LogFormat::Text => false,
+        LogFormat::Auto => !std::io::stderr().is_terminal(),
+    };
+    let logs =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let started = if json {
+        logs.json().flatten_event(true).with_span_list(false).try_init()
+    } else {
+        logs.with_ansi(std::io::stderr().is_terminal()).try_init()
+    };
+    started.map_err(|fault| LogFault(fault.to_string()))
+}
+
+/// A log setting that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("log.level: {0}")]
+pub struct LogFault(String);

@@ -1,0 +1,86 @@
+//! What commands print: text for people, JSON for programs, always on standard output; everything else goes
+//! to standard error.
+
+use std::io::{self, Write};
+
+use clap::Args;
+use serde::Serialize;
+
+/// How a command prints what it made or found.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct OutputFormat {
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Prints a result: as JSON, or as the given text.
+pub fn print(format: OutputFormat, value: &impl Serialize, text: impl FnOnce() -> String) -> io::Result<()> {
+    let mut output =
+        if format.json { serde_json::to_string(value).map_err(io::Error::other)? } else { text() };
+    if !output.is_empty() && !output.ends_with('\n') {
+        output.push('\n');
+    }
+    let mut stdout = io::stdout().lock();
+    stdout.write_all(output.as_bytes())?;
+    stdout.flush()
+}
+
+/// Columns, each as wide as its widest cell.
+#[must_use]
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: Vec<&str>| {
+        let padded: Vec<String> =
+            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+        padded.join("  ").trim_end().to_owned()
+    };
+    let mut lines = vec![line(head.to_vec())];
+    lines.extend(rows.iter().map(|row| line(row.iter().map(String::as_str).collect())));
+    lines.join("\n")
+}
+
+/// How a command prints what it made.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct CreatedFormat {
+    #[command(flatten)]
+    output: OutputFormat,
+    /// Print nothing but the id, key or token that was made
+    #[arg(long, short, conflicts_with = "json")]
+    quiet: bool,
+}
+
+/// Prints what was made: as JSON, as text, or the one thing that matters of it.
+pub fn print_created(
+    format: CreatedFormat,
+    value: &impl Serialize,
+    essence: &str,
+    text: impl FnOnce() -> String,
+) -> io::Result<()> {
+    if format.quiet { print_text(essence) } else { print(format.output, value, text) }
+}
+
+/// Prints a text.
+pub fn print_text(text: &str) -> io::Result<()> {
+    print(OutputFormat { json: false }, &(), || text.to_owned())
+}
+
+/// A name that people will read: not empty, not too long, no control characters.
+pub fn checked_name(what: &str, name: &str, bytes_max: usize) -> Result<String, String> {
+    let name = name.trim();
+    if name.is_empty() {
+        return Err(format!("{what} is empty"));
+    }
+    if name.len() > bytes_max {
+        return Err(format!("{what} is longer than {bytes_max} bytes"));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(format!("{what} contains a control character"));
+    }
+    Ok(name.to_owned())
+}

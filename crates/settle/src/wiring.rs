@@ -1,0 +1,122 @@
+//! Puts the parts together as the settings say.
+
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use secrecy::{ExposeSecret, SecretString};
+use settle_domain::seams::{Entropy, random_bytes};
+use settle_domain::vault::{KeyRing, MASTER_KEY_LENGTH, RingFault};
+use settle_store::Store;
+use settle_store_postgres::PostgresStore;
+use settle_store_sqlite::SqliteStore;
+use settle_webhooks::guard::{DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT, ResolveFault};
+
+use crate::config::Config;
+
+/// Parts that cannot be put together. The text says which setting to look at.
+#[derive(Debug, thiserror::Error)]
+pub enum WiringFault {
+    /// The database URL is of no known kind.
+    #[error("database_url: {0}")]
+    Database(String),
+    /// The data folder cannot be used.
+    #[error("{}: {source}", path.display())]
+    DataFolder {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The master key is not one.
+    #[error("{place}: {source}")]
+    MasterKey {
+        /// Where it was found.
+        place: String,
+        /// What is wrong with it.
+        source: RingFault,
+    },
+    /// Others can read the master key.
+    #[error("{}: others can read it; run chmod 600 on it", .0.display())]
+    ExposedMasterKey(PathBuf),
+    /// The name servers cannot be used.
+    #[error("webhook.nameservers: {0}")]
+    Resolver(ResolveFault),
+}
+
+/// The name of the file that holds a master key made by the service.
+const MASTER_KEY_FILE: &str = "master.key";
+
+/// The store that `database_url` names. Nothing is opened but the folder of a SQLite file.
+pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringFault> {
+    let url = config.database_url();
+    let url = url.expose_secret();
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        let store = PostgresStore::new(url, config.database.connections_max.get());
+        return Ok(Arc::new(store.map_err(|fault| WiringFault::Database(fault.to_string()))?));
+    }
+    if url.starts_with("sqlite:") {
+        let store = SqliteStore::new(url).map_err(|fault| WiringFault::Database(fault.to_string()))?;
+        if let Some(folder) = store.path().parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            make_folder(folder)?;
+        }
+        return Ok(Arc::new(store));
+    }
+    Err(WiringFault::Database("starts with neither sqlite:// nor postgres://".to_owned()))
+}
+
+/// The master key ring: from the settings, or from the data folder, where it is made if there is none.
+pub fn key_ring(config: &Config, entropy: &dyn Entropy) -> Result<Arc<KeyRing>, WiringFault> {
+    let set = config.master_key.expose_secret();
+    if !set.is_empty() {
+        let place = "master_key".to_owned();
+        return KeyRing::parse(set).map(Arc::new).map_err(|source| WiringFault::MasterKey { place, source });
+    }
+    let path = config.data_dir.join(MASTER_KEY_FILE);
+    let fault = |source| WiringFault::DataFolder { path: path.clone(), source };
+    if !path.try_exists().map_err(fault)? {
+        make_folder(&config.data_dir)?;
+        make_master_key(&path, entropy).map_err(fault)?;
+    }
+    let mode = path.metadata().map_err(fault)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(WiringFault::ExposedMasterKey(path));
+    }
+    let text: SecretString = std::fs::read_to_string(&path).map_err(fault)?.into();
+    let place = path.display().to_string();
+    let ring = KeyRing::parse(text.expose_secret().trim());
+    ring.map(Arc::new).map_err(|source| WiringFault::MasterKey { place, source })
+}
+
+/// Written beside its name and then linked to it: whoever finds the file finds all of it, and of two
+/// processes that start together the second takes the key of the first.
+fn make_master_key(path: &Path, entropy: &dyn Entropy) -> io::Result<()> {
+    let key: SecretString = hex::encode(random_bytes::<MASTER_KEY_LENGTH>(entropy)).into();
+    let draft = path.with_extension(format!("{}.draft", std::process::id()));
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(key.expose_secret().as_bytes())?;
+    file.sync_all()?;
+    let linked = std::fs::hard_link(&draft, path);
+    std::fs::remove_file(&draft)?;
+    match linked {
+        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        linked => linked,
+    }
+}
+
+/// A folder that its owner alone can enter, with the folders above it.
+fn make_folder(path: &Path) -> Result<(), WiringFault> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| WiringFault::DataFolder { path: path.to_owned(), source })
+}
+
+/// The judge of webhook URLs.
+pub fn guard(config: &Config) -> Result<Guard, WiringFault> {
+    let webhook = &config.webhook;
+    let resolver = DnsResolver::new(&webhook.nameservers, RESOLVE_TIMEOUT).map_err(WiringFault::Resolver)?;
+    let policy =
+        GuardPolicy { allow_networks: webhook.allow_networks.clone(), allow_http: webhook.allow_http };
+    Ok(Guard::new(policy, Arc::new(resolver)))
+}
