@@ -1,0 +1,99 @@
+"""Reads what schemathesis reports it has done: cases and answers of every operation."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+# What a run cannot be expected to see succeed, with the reason.
+NEVER_SUCCEEDS = {
+    "POST /v1/webhook/test": "no test delivery is sent while fuzzing",
+}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation of the OpenAPI document."""
+
+    name: str
+    has_input: bool
+
+
+@dataclass
+class Tally:
+    """What one operation has seen."""
+
+    cases: Counter = field(default_factory=Counter)
+    statuses: Counter = field(default_factory=Counter)
+
+    @property
+    def cases_total(self) -> int:
+        """Cases over all phases."""
+        return sum(self.cases.values())
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether any answer was a 2xx."""
+        return any(200 <= status < 300 for status in self.statuses)
+
+
+def operations_of(document: dict) -> list[Operation]:
+    """Every operation of the document, in its order."""
+    operations = []
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                parameters = [*item.get("parameters", []), *item[method].get("parameters", [])]
+                has_input = bool(parameters) or "requestBody" in item[method]
+                operations.append(Operation(f"{method.upper()} {path}", has_input))
+    return operations
+
+
+def tally_of(events: Path, operations: list[Operation]) -> dict[str, Tally]:
+    """Counts the cases in the report; a case with another method than its operation's is not one of it."""
+    tally = {operation.name: Tally() for operation in operations}
+    with events.open() as lines:
+        for line in lines:
+            scenario = json.loads(line).get("ScenarioFinished")
+            if scenario is None:
+                continue
+            recorder = scenario["recorder"]
+            for case_id, case in recorder.get("cases", {}).items():
+                value = case["value"]
+                entry = tally.get(f"{value['method']} {value['path']}")
+                if entry is None:
+                    continue
+                entry.cases[scenario["phase"]] += 1
+                response = recorder.get("interactions", {}).get(case_id, {}).get("response")
+                if response is not None:
+                    entry.statuses[response["status_code"]] += 1
+    return tally
+
+
+def table_of(tally: dict[str, Tally], operations: list[Operation]) -> str:
+    """Cases and statuses of every operation, a line each."""
+    lines = []
+    for operation in operations:
+        entry = tally[operation.name]
+        phases = ", ".join(f"{phase} {count}" for phase, count in sorted(entry.cases.items()))
+        statuses = ", ".join(f"{status}: {count}" for status, count in sorted(entry.statuses.items()))
+        note = "" if operation.has_input else ", no input to vary"
+        lines.append(f"  {operation.name}\n    {entry.cases_total} cases ({phases}{note}); answers {statuses}")
+    return "\n".join(lines)
+
+
+def problems_of(tally: dict[str, Tally], operations: list[Operation], cases_min: int) -> list[str]:
+    """Why the run proves too little; empty when it proves enough."""
+    problems = []
+    if not operations:
+        problems.append("the OpenAPI document has no operation")
+    for operation in operations:
+        entry = tally[operation.name]
+        if operation.has_input and entry.cases_total < cases_min:
+            problems.append(f"{operation.name}: {entry.cases_total} cases, {cases_min} are wanted")
+        if entry.cases_total == 0:
+            problems.append(f"{operation.name}: was not tried at all")
+        elif not entry.has_succeeded and operation.name not in NEVER_SUCCEEDS:
+            problems.append(f"{operation.name}: never answered 2xx, only its errors were tested")
+    return problems
