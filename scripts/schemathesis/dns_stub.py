@@ -1,6 +1,6 @@
-"""A DNS server that gives every name the same public address, so that no test asks the real DNS.
+"""A DNS server that gives every name the same address on loopback, so that no test leaves the machine.
 
-A questions are answered with PUBLIC_ADDRESS, all others (AAAA too) with "no data", and every name below
+A questions are answered with ADDRESS, all others (AAAA too) with "no data", and every name below
 `.invalid` does not exist. There is no TCP: no answer is long enough to be truncated.
 """
 
@@ -9,7 +9,9 @@ import socketserver
 import struct
 import threading
 
-PUBLIC_ADDRESS = "93.184.215.14"
+# Where nobody listens: a test delivery is refused at once. The service under test is told to let it through.
+ADDRESS = "127.77.0.1"
+NETWORK = "127.77.0.0/16"
 TTL_SECONDS = 60
 
 TYPE_A = 1
@@ -41,7 +43,7 @@ def answer(query: bytes) -> bytes | None:
     if labels and labels[-1].lower() == b"invalid":
         response_flags |= NAME_ERROR
     elif (question_type, question_class) == (TYPE_A, CLASS_IN):
-        address = socket.inet_aton(PUBLIC_ADDRESS)
+        address = socket.inet_aton(ADDRESS)
         record = struct.pack("!HHHIH", QUESTION_NAME_POINTER, TYPE_A, CLASS_IN, TTL_SECONDS, 4) + address
     return HEADER.pack(query_id, response_flags, 1, 1 if record else 0, 0, 0) + question + record
 

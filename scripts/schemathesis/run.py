@@ -32,7 +32,7 @@ from pathlib import Path
 # No compiled files in the source tree.
 sys.dont_write_bytecode = True
 
-from dns_stub import DnsStub
+from dns_stub import NETWORK, DnsStub
 from report import operations_of, problems_of, table_of, tally_of
 from seed_data import settlement_lines
 
@@ -120,6 +120,7 @@ class Service:
             "SETTLE_OPERATOR__LISTEN": self.operator.removeprefix("http://"),
             "SETTLE_API__REQUESTS_PER_SECOND": "0",
             "SETTLE_WEBHOOK__NAMESERVERS": nameserver,
+            "SETTLE_WEBHOOK__ALLOW_NETWORKS": NETWORK,
         }
         self.directory = data
         self.process: subprocess.Popen | None = None

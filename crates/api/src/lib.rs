@@ -30,4 +30,4 @@ mod state;
 pub use language::{Language, Messages, MessagesFault};
 pub use openapi::{document, text as openapi_text};
 pub use operator::OperatorState;
-pub use state::{ApiState, Limits};
+pub use state::{ApiState, Limits, Parts};

@@ -8,6 +8,7 @@ use settle_domain::seams::{Clock, Entropy};
 use settle_domain::vault::KeyRing;
 use settle_store::Store;
 use settle_webhooks::guard::Guard;
+use settle_webhooks::sender::Transport;
 
 use crate::http::RateLimiter;
 use crate::language::Messages;
@@ -39,18 +40,16 @@ impl Default for Limits {
     }
 }
 
-/// What every handler can reach. Cheap to clone.
-#[derive(Clone)]
-pub struct ApiState(Arc<Shared>);
-
-/// The parts behind [`ApiState`].
-pub struct Shared {
+/// The parts a merchant API is made from.
+pub struct Parts {
     /// The database.
     pub store: Arc<dyn Store>,
     /// The master keys.
     pub ring: Arc<KeyRing>,
     /// The judge of webhook URLs.
     pub guard: Guard,
+    /// Who carries a test delivery to its endpoint.
+    pub transport: Arc<dyn Transport>,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
     /// Where randomness comes from.
@@ -59,30 +58,35 @@ pub struct Shared {
     pub messages: Messages,
     /// The bounds of one request.
     pub limits: Limits,
-    /// Who has asked how often.
-    pub rate_limiter: RateLimiter,
+}
+
+/// What every handler can reach. Cheap to clone.
+#[derive(Clone)]
+pub struct ApiState(Arc<Shared>);
+
+struct Shared {
+    parts: Parts,
+    rate_limiter: RateLimiter,
 }
 
 impl ApiState {
-    /// The state of a merchant API.
+    /// The state of a merchant API, with every key's bucket full.
     #[must_use]
-    pub fn new(
-        store: Arc<dyn Store>,
-        ring: Arc<KeyRing>,
-        guard: Guard,
-        (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>),
-        messages: Messages,
-        limits: Limits,
-    ) -> ApiState {
-        let rate_limiter = RateLimiter::new(&limits);
-        ApiState(Arc::new(Shared { store, ring, guard, clock, entropy, messages, limits, rate_limiter }))
+    pub fn new(parts: Parts) -> ApiState {
+        let rate_limiter = RateLimiter::new(&parts.limits);
+        ApiState(Arc::new(Shared { parts, rate_limiter }))
+    }
+
+    /// Who has asked how often.
+    pub(crate) fn rate_limiter(&self) -> &RateLimiter {
+        &self.0.rate_limiter
     }
 }
 
 impl std::ops::Deref for ApiState {
-    type Target = Shared;
+    type Target = Parts;
 
-    fn deref(&self) -> &Shared {
-        &self.0
+    fn deref(&self) -> &Parts {
+        &self.0.parts
     }
 }

@@ -147,7 +147,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
         Command::Serve(command) => command.run(config).await?,
         Command::Migrate => migrate::run(&config).await?,
         Command::Doctor(command) => return command.run(&config).await,
-        Command::Config(command) => command.run(&figment)?,
+        Command::Config(command) => command.run(&config, &figment)?,
         Command::Merchant(command) => command.run(Context::open(config).await?).await?,
         Command::Key(command) => command.run(Context::open(config).await?).await?,
         Command::Operator(command) => command.run(Context::open(config).await?).await?,

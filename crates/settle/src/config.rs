@@ -104,6 +104,8 @@ pub struct Webhook {
     /// Name servers the guard asks; empty for the system's.
     #[serde(deserialize_with = "text::list")]
     pub nameservers: Vec<SocketAddr>,
+    /// A PEM file with certificates to trust besides the web's; empty for none.
+    pub extra_roots: PathBuf,
 }
 
 /// Alerts.

@@ -12,6 +12,7 @@ use settle_store::Store;
 use settle_store_postgres::PostgresStore;
 use settle_store_sqlite::SqliteStore;
 use settle_webhooks::guard::{DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT, ResolveFault};
+use settle_webhooks::sender::Sender;
 
 use crate::config::Config;
 
@@ -40,6 +41,9 @@ pub enum WiringFault {
     /// Others can read the master key.
     #[error("{}: others can read it; run chmod 600 on it", .0.display())]
     ExposedMasterKey(PathBuf),
+    /// The extra certificates cannot be used.
+    #[error("webhook.extra_roots: {0}")]
+    ExtraRoots(String),
     /// The name servers cannot be used.
     #[error("webhook.nameservers: {0}")]
     Resolver(ResolveFault),
@@ -56,7 +60,7 @@ pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringFault> {
         let store = PostgresStore::new(url, config.database.connections_max.get());
         return Ok(Arc::new(store.map_err(|fault| WiringFault::Database(fault.to_string()))?));
     }
-    if url.starts_with("sqlite:") {
+    if is_sqlite(url) {
         let store = SqliteStore::new(url).map_err(|fault| WiringFault::Database(fault.to_string()))?;
         if let Some(folder) = store.path().parent().filter(|folder| !folder.as_os_str().is_empty()) {
             make_folder(folder)?;
@@ -66,6 +70,24 @@ pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringFault> {
     Err(WiringFault::Database("starts with neither sqlite:// nor postgres://".to_owned()))
 }
 
+fn is_sqlite(url: &str) -> bool {
+    url.starts_with("sqlite:")
+}
+
+/// The file of a SQLite database, if that is what is set.
+#[must_use]
+pub fn sqlite_file(config: &Config) -> Option<PathBuf> {
+    let url = config.database_url();
+    let store = SqliteStore::new(url.expose_secret()).ok().filter(|_| is_sqlite(url.expose_secret()))?;
+    Some(store.path().to_owned())
+}
+
+/// Where a master key that the service made is kept.
+#[must_use]
+pub fn master_key_file(config: &Config) -> PathBuf {
+    config.data_dir.join(MASTER_KEY_FILE)
+}
+
 /// The master key ring: from the settings, or from the data folder, where it is made if there is none.
 pub fn key_ring(config: &Config, entropy: &dyn Entropy) -> Result<Arc<KeyRing>, WiringFault> {
     let set = config.master_key.expose_secret();
@@ -73,7 +95,7 @@ pub fn key_ring(config: &Config, entropy: &dyn Entropy) -> Result<Arc<KeyRing>, 
         let place = "master_key".to_owned();
         return KeyRing::parse(set).map(Arc::new).map_err(|source| WiringFault::MasterKey { place, source });
     }
-    let path = config.data_dir.join(MASTER_KEY_FILE);
+    let path = master_key_file(config);
     let fault = |source| WiringFault::DataFolder { path: path.clone(), source };
     if !path.try_exists().map_err(fault)? {
         make_folder(&config.data_dir)?;
@@ -119,4 +141,13 @@ pub fn guard(config: &Config) -> Result<Guard, WiringFault> {
     let policy =
         GuardPolicy { allow_networks: webhook.allow_networks.clone(), allow_http: webhook.allow_http };
     Ok(Guard::new(policy, Arc::new(resolver)))
+}
+
+/// Who carries notifications to endpoints, through the guard.
+pub fn sender(config: &Config, guard: Guard) -> Result<Sender, WiringFault> {
+    let file = &config.webhook.extra_roots;
+    let pem = if file.as_os_str().is_empty() { Ok(Vec::new()) } else { std::fs::read(file) };
+    let pem = pem.map_err(|fault| WiringFault::ExtraRoots(format!("{}: {fault}", file.display())))?;
+    let sender = Sender::new(guard, config.webhook.timeout, &pem);
+    sender.map_err(|fault| WiringFault::ExtraRoots(fault.to_string()))
 }

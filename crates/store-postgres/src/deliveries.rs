@@ -16,9 +16,9 @@ use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the page.
-    // The rows are looked up one by one (LIMIT 1): for a limit it does not know, the planner would rather read
-    // the whole table.
+    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the
+    // page. The rows are looked up one by one (LIMIT 1): for a limit it does not know, the planner would
+    // rather read the whole table.
     hot PAGE = "
         SELECT deliveries_pending + deliveries_delivered + deliveries_dead AS total,
                NULL::uuid AS delivery_id, NULL::uuid AS settlement_id, NULL::text AS event_type,

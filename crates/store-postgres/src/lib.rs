@@ -10,6 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
 use settle_store::{Store, StoreError, StoreResult, Tx};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
@@ -34,13 +35,15 @@ use error::store_error;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that was idle for longer is asked whether it still lives before it is used.
 const TRUSTED_IDLE: Duration = Duration::from_secs(1);
-/// What the server itself enforces on every session: limits on waiting, and plans that keep the order of their
-/// parts.
-const SESSION_SETTINGS: [(&str, &str); 4] = [
+/// What the server itself enforces on every session: limits on waiting, plans that keep the order of their
+/// parts, and one plan a statement. Left to itself the planner thinks anew about every page, because the plan
+/// for a limit it does not know looks dearer; the thinking costs more than the page.
+const SESSION_SETTINGS: [(&str, &str); 5] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "60s"),
     ("max_parallel_workers_per_gather", "0"),
+    ("plan_cache_mode", "force_generic_plan"),
 ];
 
 settle_store::statements! {
@@ -74,6 +77,7 @@ pub struct UrlFault;
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: PgPool,
+    slices: SliceMemory,
 }
 
 impl PostgresStore {
@@ -98,7 +102,7 @@ impl PostgresStore {
                     }
                 })
             });
-        Ok(PostgresStore { pool: pool.connect_lazy_with(options) })
+        Ok(PostgresStore { pool: pool.connect_lazy_with(options), slices: SliceMemory::default() })
     }
 }
 

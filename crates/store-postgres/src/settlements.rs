@@ -1,6 +1,7 @@
 //! Completed settlements, their slices and their internal pricing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, SettlementId};
@@ -8,9 +9,9 @@ use settle_domain::money::Decimal;
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::pricing::InternalPricing;
 use settle_domain::settlement::Record;
+use settle_store::slices::{ABOVE_ALL, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, Slices, Start};
 use settle_store::{
-    NewSettlement, RecordOutcome, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SettlementBatch,
-    SettlementReads, SettlementWrites, StoreError, StoreResult,
+    NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites, StoreError, StoreResult,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -21,36 +22,25 @@ use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the page.
-    // Rows that are skipped are only walked in the index. The records are looked up one by one (LIMIT 1): for a limit
-    // it does not know, the planner would rather read the whole table.
+    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the
+    // page. Rows that are skipped are only walked in the index. The records are looked up one by one (LIMIT
+    // 1): for a limit it does not know, the planner would rather read the whole table.
     hot PAGE = "
         SELECT settlements AS total, NULL::text AS record FROM merchant_counts WHERE merchant_id = $1
         UNION ALL
         SELECT NULL, row.record FROM (
-            SELECT list_key FROM settlements WHERE merchant_id = $1 ORDER BY list_key DESC LIMIT $2 OFFSET $3
+            SELECT list_key FROM settlements WHERE merchant_id = $1 AND list_key < $2
+            ORDER BY list_key DESC LIMIT $3 OFFSET $4
         ) AS page CROSS JOIN LATERAL (
             SELECT record::text FROM settlements WHERE merchant_id = $1 AND list_key = page.list_key LIMIT 1
         ) AS row";
-    // Skips whole slices first, and walks only the rest row by row.
-    hot PAGE_DEEP = "
-        WITH walked AS (
-            SELECT from_key, sum(settlements) OVER (ORDER BY from_key DESC)::bigint AS skipped FROM (
-                SELECT from_key, settlements FROM settlement_slices
-                WHERE merchant_id = $1 ORDER BY from_key DESC LIMIT $4
-            ) AS newest
-        ), start AS MATERIALIZED (
-            SELECT from_key, skipped FROM walked WHERE skipped <= $3 ORDER BY skipped DESC LIMIT 1
-        )
-        SELECT settlements AS total, NULL::text AS record FROM merchant_counts WHERE merchant_id = $1
+    hot SLICES = "
+        SELECT settlements, NULL::bytea AS from_key FROM merchant_counts WHERE merchant_id = $1
         UNION ALL
-        SELECT NULL, row.record FROM (
-            SELECT list_key FROM settlements
-            WHERE merchant_id = $1 AND list_key < (SELECT from_key FROM start)
-            ORDER BY list_key DESC LIMIT $2 OFFSET coalesce($3 - (SELECT skipped FROM start), 0)
-        ) AS page CROSS JOIN LATERAL (
-            SELECT record::text FROM settlements WHERE merchant_id = $1 AND list_key = page.list_key LIMIT 1
-        ) AS row";
+        SELECT settlements, from_key FROM (
+            SELECT settlements, from_key FROM settlement_slices
+            WHERE merchant_id = $1 ORDER BY from_key DESC LIMIT $2
+        ) AS newest";
     hot INSERT = "
         INSERT INTO settlements (merchant_id, settlement_id, list_key, record)
         SELECT merchant_id, settlement_id, list_key, record::json
@@ -113,12 +103,43 @@ settle_store::statements! {
 #[async_trait]
 impl SettlementReads for PostgresStore {
     async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<Page<Record>> {
-        let query = if page.offset() < SLICE_ROWS_MAX {
-            sqlx::query(PAGE).bind(merchant.0).bind(page.limit()).bind(page.offset())
-        } else {
-            let query = sqlx::query(PAGE_DEEP).bind(merchant.0).bind(page.limit()).bind(page.offset());
-            query.bind(SLICES_WALKED_MAX)
-        };
+        let (limit, offset) = (page.limit(), page.offset());
+        if offset < SLICE_ROWS_MAX {
+            return self.page_below(merchant, Start { below: &ABOVE_ALL, rest: offset }, limit).await;
+        }
+        if let Some(slices) = self.slices.recall(merchant) {
+            let found = self.page_below(merchant, slices.start(offset), limit).await?;
+            if found.total == slices.total() {
+                return Ok(found);
+            }
+        }
+        let slices = Arc::new(self.read_slices(merchant).await?);
+        self.slices.remember(merchant, &slices);
+        let found = self.page_below(merchant, slices.start(offset), limit).await?;
+        if found.total == slices.total() {
+            return Ok(found);
+        }
+        self.page_below(merchant, Start { below: &ABOVE_ALL, rest: offset }, limit).await
+    }
+}
+
+impl PostgresStore {
+    async fn read_slices(&self, merchant: MerchantId) -> StoreResult<Slices> {
+        let query = sqlx::query(SLICES).bind(merchant.0).bind(SLICES_WALKED_MAX);
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
+        let slice = |row| Ok((column(row, "from_key")?, column(row, "settlements")?));
+        Ok(Slices::new(column(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
+    }
+
+    /// A page, and the total in the same snapshot.
+    async fn page_below(
+        &self,
+        merchant: MerchantId,
+        start: Start<'_>,
+        limit: i64,
+    ) -> StoreResult<Page<Record>> {
+        let query = sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(limit).bind(start.rest);
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
         let records = rows.iter().map(|row| column(row, "record").map(Record::from_stored));

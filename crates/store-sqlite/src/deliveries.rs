@@ -17,7 +17,8 @@ use crate::error::store_error;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the page.
+    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the
+    // page.
     hot PAGE = "
         SELECT deliveries_pending + deliveries_delivered + deliveries_dead AS total,
                NULL AS delivery_id, NULL AS settlement_id, NULL AS event_type, NULL AS status, NULL AS attempts,

@@ -12,6 +12,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
 use settle_store::{Store, StoreError, StoreResult, Tx};
 use sqlx::sqlite::{
@@ -74,6 +75,7 @@ pub struct SqliteStore {
     path: PathBuf,
     readers: SqlitePool,
     writer: SqlitePool,
+    slices: SliceMemory,
 }
 
 impl SqliteStore {
@@ -99,7 +101,12 @@ impl SqliteStore {
             SqlitePoolOptions::new().max_connections(connections_max).acquire_timeout(ACQUIRE_TIMEOUT)
         };
         let readers = pool(READERS_MAX).connect_lazy_with(options.clone().pragma("query_only", "on"));
-        Ok(SqliteStore { path, readers, writer: pool(1).connect_lazy_with(options) })
+        Ok(SqliteStore {
+            path,
+            readers,
+            writer: pool(1).connect_lazy_with(options),
+            slices: SliceMemory::default(),
+        })
     }
 
     /// The file.

@@ -1,6 +1,7 @@
 //! Completed settlements, their slices and their internal pricing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -9,25 +10,25 @@ use settle_domain::money::Decimal;
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::pricing::InternalPricing;
 use settle_domain::settlement::Record;
+use settle_store::slices::{ABOVE_ALL, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, Slices, Start};
 use settle_store::{
-    NewSettlement, RecordOutcome, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SettlementBatch,
-    SettlementReads, SettlementWrites, StoreError, StoreResult,
+    NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites, StoreError, StoreResult,
 };
+use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
 
 use crate::convert::{column, hex, id, json_rows};
 use crate::error::store_error;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the page.
-    // Rows that are skipped are only walked in the index.
+    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the
+    // page. Rows that are skipped are only walked in the index.
     hot PAGE = "
-        SELECT settlements AS total, NULL AS list_key, NULL AS record FROM merchant_counts WHERE merchant_id = ?1
+        SELECT settlements AS total, NULL AS record FROM merchant_counts WHERE merchant_id = ?1
         UNION ALL
         SELECT * FROM (
-            SELECT NULL, list_key, record FROM settlements WHERE merchant_id = ?1 AND list_key < ?2
+            SELECT NULL, record FROM settlements WHERE merchant_id = ?1 AND list_key < ?2
             ORDER BY list_key DESC LIMIT ?3 OFFSET ?4
         )";
     hot SLICES = "
@@ -95,63 +96,48 @@ settle_store::statements! {
 #[async_trait]
 impl SettlementReads for SqliteStore {
     async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<Page<Record>> {
-        let mut connection = self.readers.acquire().await.map_err(store_error)?;
-        if page.offset() >= SLICE_ROWS_MAX {
-            // Two statements instead of a window over the slices, which costs more than the page. Differs because
-            // there is no way to a server to save. Settlements are only ever added, so that an equal total
-            // means the same list: if one was added in between, the offset is walked instead.
-            let start = start_of(&mut connection, merchant, page.offset()).await?;
-            let rest = page.offset() - start.skipped;
-            let found = page_below(&mut connection, merchant, &start.below, page.limit(), rest).await?;
-            if found.total == start.total {
+        let (limit, offset) = (page.limit(), page.offset());
+        if offset < SLICE_ROWS_MAX {
+            return self.page_below(merchant, Start { below: &ABOVE_ALL, rest: offset }, limit).await;
+        }
+        if let Some(slices) = self.slices.recall(merchant) {
+            let found = self.page_below(merchant, slices.start(offset), limit).await?;
+            if found.total == slices.total() {
                 return Ok(found);
             }
         }
-        page_below(&mut connection, merchant, &ABOVE_ALL, page.limit(), page.offset()).await
-    }
-}
-
-/// Above every list key: no time of ours starts with eight set bits.
-const ABOVE_ALL: [u8; 8] = [0xff; 8];
-
-/// Where to start to skip a number of rows: below a key, with so many of them skipped already.
-struct Start {
-    below: Vec<u8>,
-    skipped: i64,
-    total: i64,
-}
-
-async fn start_of(
-    connection: &mut SqliteConnection,
-    merchant: MerchantId,
-    offset: i64,
-) -> StoreResult<Start> {
-    let query = sqlx::query(SLICES).bind(merchant.0).bind(SLICES_WALKED_MAX);
-    let rows = query.fetch_all(connection).await.map_err(store_error)?;
-    let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
-    let mut start = Start { below: ABOVE_ALL.to_vec(), skipped: 0, total: column(first, "settlements")? };
-    for slice in slices {
-        let skipped = start.skipped + column::<i64>(slice, "settlements")?;
-        if skipped > offset {
-            break;
+        let slices = Arc::new(self.read_slices(merchant).await?);
+        self.slices.remember(merchant, &slices);
+        let found = self.page_below(merchant, slices.start(offset), limit).await?;
+        if found.total == slices.total() {
+            return Ok(found);
         }
-        start = Start { below: column(slice, "from_key")?, skipped, ..start };
+        self.page_below(merchant, Start { below: &ABOVE_ALL, rest: offset }, limit).await
     }
-    Ok(start)
 }
 
-async fn page_below(
-    connection: &mut SqliteConnection,
-    merchant: MerchantId,
-    below: &[u8],
-    limit: i64,
-    offset: i64,
-) -> StoreResult<Page<Record>> {
-    let query = sqlx::query(PAGE).bind(merchant.0).bind(below).bind(limit).bind(offset);
-    let rows = query.fetch_all(connection).await.map_err(store_error)?;
-    let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
-    let records = rows.iter().map(|row| column(row, "record").map(Record::from_stored));
-    Ok(Page { rows: records.collect::<StoreResult<_>>()?, total: column(first, "total")? })
+impl SqliteStore {
+    async fn read_slices(&self, merchant: MerchantId) -> StoreResult<Slices> {
+        let query = sqlx::query(SLICES).bind(merchant.0).bind(SLICES_WALKED_MAX);
+        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
+        let slice = |row| Ok((column(row, "from_key")?, column(row, "settlements")?));
+        Ok(Slices::new(column(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
+    }
+
+    /// A page, and the total in the same snapshot.
+    async fn page_below(
+        &self,
+        merchant: MerchantId,
+        start: Start<'_>,
+        limit: i64,
+    ) -> StoreResult<Page<Record>> {
+        let query = sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(limit).bind(start.rest);
+        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
+        let records = rows.iter().map(|row| column(row, "record").map(Record::from_stored));
+        Ok(Page { rows: records.collect::<StoreResult<_>>()?, total: column(first, "total")? })
+    }
 }
 
 #[async_trait]

@@ -32,6 +32,7 @@ mod keys;
 mod merchants;
 mod operators;
 mod settlements;
+pub mod slices;
 pub mod statements;
 
 #[cfg(feature = "conformance")]
@@ -44,8 +45,7 @@ pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};
 pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites};
 pub use settlements::{
-    BATCH_MAX, ListKey, NewSettlement, RecordOutcome, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX,
-    SettlementBatch, SettlementReads, SettlementWrites,
+    BATCH_MAX, ListKey, NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites,
 };
 
 /// What a storage call gives.

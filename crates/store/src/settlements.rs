@@ -1,15 +1,13 @@
 //! Completed settlements: written once, never changed, listed newest first.
 //!
-//! A list answers page and exact total at a cost that does not grow with the merchant's history. The total is
-//! kept where rows are written. A page deep in the list is found through *slices*: runs of consecutive rows
-//! whose number is kept, so that skipping 10,000 rows walks some eighty slices instead of 10,000 index
-//! entries.
+//! A list answers page and exact total at a cost that does not grow with the merchant's history: the total is
+//! kept where rows are written, and deep pages are found as [`slices`](crate::slices) says.
 
 use std::collections::HashMap;
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, SettlementId};
-use settle_domain::page::{OFFSET_MAX, Page, PageRequest};
+use settle_domain::page::{Page, PageRequest};
 use settle_domain::pricing::InternalPricing;
 use settle_domain::settlement::{CompletedSettlement, Record};
 use settle_domain::time::Timestamp;
@@ -18,14 +16,6 @@ use crate::StoreResult;
 
 /// Settlements in one call of [`SettlementWrites::settlement_record_many`], at most.
 pub const BATCH_MAX: usize = 1_000;
-/// A slice with more rows than this is cut. Looking at a slice costs what skipping some fifty rows does, which makes
-/// slices of this size the cheapest way to the deepest page. An offset below it is walked row by row.
-pub const SLICE_ROWS_MAX: i64 = 1_024;
-/// Rows in each slice after a cut; every slice but a merchant's only one has at least as many.
-pub const SLICE_ROWS_MIN: i64 = 512;
-/// The slices that must be looked at to skip the most rows a caller may skip.
-pub const SLICES_WALKED_MAX: i64 = OFFSET_MAX / SLICE_ROWS_MIN + 2;
-
 /// Where a settlement stands in its merchant's list: bytes that compare like `(listed_at, settlement_id)`.
 ///
 /// One value instead of two makes a range of the list one comparison, in both databases.

@@ -1,4 +1,5 @@
-//! Webhooks: judging endpoints, signing notifications, sending them. The dispatcher and the alerts come here too.
+//! Webhooks: judging endpoints, signing notifications, sending them. The dispatcher and the alerts come here
+//! too.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -6,8 +7,8 @@
 //! | [`notification`] | the signed request of one attempt |
 //! | [`sender`] | one attempt over real HTTP, through the guard, within its time |
 //!
-//! The guard is the connector, not a check before it: whatever opens a connection to a merchant's endpoint asks
-//! it, and connects to an address it has just checked.
+//! The guard is the connector, not a check before it: whatever opens a connection to a merchant's endpoint
+//! asks it, and connects to an address it has just checked.
 
 pub mod guard;
 pub mod notification;

@@ -1,7 +1,8 @@
-//! One delivery attempt: over pooled connections that the guard opened, within its time, whatever the other side does.
+//! One delivery attempt: over pooled connections that the guard opened, within its time, whatever the other
+//! side does.
 //!
-//! Redirects are not followed, bodies are not decompressed, proxies of the environment are not used: each would lead
-//! somewhere that the guard has not judged, or cost more than it was asked for.
+//! Redirects are not followed, bodies are not decompressed, proxies of the environment are not used: each
+//! would lead somewhere that the guard has not judged, or cost more than it was asked for.
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::guard::{Guard, UrlFault};
@@ -60,6 +62,17 @@ pub trait Transport: Send + Sync {
     async fn attempt(&self, url: &str, notification: Notification) -> Attempt;
 }
 
+/// A sender that cannot be made: its certificates are none.
+#[derive(Debug, thiserror::Error)]
+#[error("not a certificate: {0}")]
+pub struct SenderFault(String);
+
+impl From<rustls::Error> for SenderFault {
+    fn from(fault: rustls::Error) -> SenderFault {
+        SenderFault(fault.to_string())
+    }
+}
+
 /// The network.
 pub struct Sender {
     client: Client<HttpsConnector<GuardedConnector>, Full<Bytes>>,
@@ -68,16 +81,12 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that connects through the guard and gives each attempt the given time, all of it. It trusts the web's
-    /// certification authorities and the given certificates.
-    pub fn new(
-        guard: Guard,
-        timeout: Duration,
-        extra_roots: Vec<CertificateDer<'static>>,
-    ) -> Result<Sender, rustls::Error> {
+    /// A sender that connects through the guard and gives each attempt the given time, all of it. It trusts
+    /// the web's certification authorities and the certificates in the given PEM text.
+    pub fn new(guard: Guard, timeout: Duration, extra_roots_pem: &[u8]) -> Result<Sender, SenderFault> {
         let mut roots: RootCertStore = webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect();
-        for certificate in extra_roots {
-            roots.add(certificate)?;
+        for certificate in CertificateDer::pem_slice_iter(extra_roots_pem) {
+            roots.add(certificate.map_err(|fault| SenderFault(fault.to_string()))?)?;
         }
         let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider)

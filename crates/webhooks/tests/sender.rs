@@ -1,4 +1,5 @@
-//! One delivery attempt against receivers that answer, refuse, hang, flood, lie or have the wrong certificate.
+//! One delivery attempt against receivers that answer, refuse, hang, flood, lie or have the wrong
+//! certificate.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -11,7 +12,7 @@ use std::time::Duration;
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use receiver::{Behaviour, Receiver};
 use rustls::ServerConfig;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::PrivateKeyDer;
 use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::DeliveryId;
 use settle_domain::signature::{TOLERANCE, verify};
@@ -36,9 +37,9 @@ fn now() -> Timestamp {
 }
 
 /// A sender for which `merchant.example` is this machine.
-fn sender(policy: GuardPolicy, roots: Vec<CertificateDer<'static>>) -> Sender {
+fn sender(policy: GuardPolicy, roots: &str) -> Sender {
     let resolver = StubResolver::new().with("merchant.example", [LOOPBACK]).with("other.example", [LOOPBACK]);
-    Sender::new(Guard::new(policy, Arc::new(resolver)), TIMEOUT, roots).unwrap()
+    Sender::new(Guard::new(policy, Arc::new(resolver)), TIMEOUT, roots.as_bytes()).unwrap()
 }
 
 fn open_policy() -> GuardPolicy {
@@ -48,7 +49,7 @@ fn open_policy() -> GuardPolicy {
 async fn attempt(behaviour: Behaviour) -> (Attempt, Receiver) {
     let receiver = Receiver::start(behaviour, None).await;
     let url = format!("http://{}/hook?token=1", receiver.address);
-    (sender(open_policy(), Vec::new()).attempt(&url, notification()).await, receiver)
+    (sender(open_policy(), "").attempt(&url, notification()).await, receiver)
 }
 
 fn response(head: &str, body: &str) -> Behaviour {
@@ -118,14 +119,14 @@ async fn nobody_listening_is_a_refused_connection() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
-    let attempt = sender(open_policy(), Vec::new()).attempt(&url, notification()).await;
+    let attempt = sender(open_policy(), "").attempt(&url, notification()).await;
     assert_eq!(attempt.fault.unwrap().to_string(), "connection: refused");
 }
 
 #[tokio::test]
 async fn connections_are_kept_for_the_next_notification() {
     let receiver = Receiver::start(response("200 OK", ""), None).await;
-    let sender = sender(open_policy(), Vec::new());
+    let sender = sender(open_policy(), "");
     let url = format!("http://{}/", receiver.address);
     for _ in 0..5 {
         assert!(sender.attempt(&url, notification()).await.is_delivered());
@@ -138,7 +139,7 @@ async fn an_address_that_is_not_public_is_never_connected_to() {
     let receiver = Receiver::start(response("200 OK", ""), None).await;
     let port = receiver.address.port();
     let strict = GuardPolicy { allow_http: true, ..GuardPolicy::default() };
-    let sender = sender(strict, Vec::new());
+    let sender = sender(strict, "");
     // A name that has come to point here since it was set, and a literal.
     for host in ["merchant.example", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
         let attempt = sender.attempt(&format!("http://{host}:{port}/"), notification()).await;
@@ -149,7 +150,7 @@ async fn an_address_that_is_not_public_is_never_connected_to() {
 
 #[tokio::test]
 async fn a_name_without_an_address_is_a_dns_failure() {
-    let attempt = sender(open_policy(), Vec::new()).attempt("https://gone.example/", notification()).await;
+    let attempt = sender(open_policy(), "").attempt("https://gone.example/", notification()).await;
     assert_eq!(attempt, failed(None, AttemptFault::Dns));
 }
 
@@ -163,8 +164,8 @@ impl Authority {
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    fn root(&self) -> CertificateDer<'static> {
-        self.0.der().clone()
+    fn root(&self) -> String {
+        self.0.pem()
     }
 
     async fn receiver(&self, change: impl FnOnce(&mut CertificateParams)) -> Receiver {
@@ -194,8 +195,7 @@ async fn attempt_tls(sender: &Sender, host: &str, receiver: &Receiver) -> Attemp
 async fn tls_with_a_trusted_certificate_is_delivered() {
     let authority = Authority::new();
     let receiver = authority.receiver(|_| {}).await;
-    let attempt =
-        attempt_tls(&sender(open_policy(), vec![authority.root()]), "merchant.example", &receiver).await;
+    let attempt = attempt_tls(&sender(open_policy(), &authority.root()), "merchant.example", &receiver).await;
     assert!(attempt.is_delivered(), "{attempt:?}");
     assert!(receiver.requests()[0].contains(&format!("host: merchant.example:{}", receiver.address.port())));
 }
@@ -203,8 +203,7 @@ async fn tls_with_a_trusted_certificate_is_delivered() {
 #[tokio::test]
 async fn tls_that_cannot_be_trusted_fails_with_readable_words() {
     let authority = Authority::new();
-    let (trusting, strict) =
-        (sender(open_policy(), vec![authority.root()]), sender(open_policy(), Vec::new()));
+    let (trusting, strict) = (sender(open_policy(), &authority.root()), sender(open_policy(), ""));
     let good = authority.receiver(|_| {}).await;
     let expired = authority.receiver(|params| params.not_after = rcgen::date_time_ymd(2020, 1, 1)).await;
     for (sender, host, receiver, words) in [

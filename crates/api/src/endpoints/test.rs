@@ -1,10 +1,14 @@
 //! `POST /v1/webhook/test`: one signed test delivery to the configured endpoint.
-//!
-//! This version has no sender yet: with an endpoint set, the answer says that nothing was sent.
+
+use std::time::Instant;
 
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
+use settle_domain::endpoint::Endpoint;
+use settle_domain::ids::DeliveryId;
+use settle_store::StoreError;
+use settle_webhooks::notification::Notification;
 use utoipa::ToSchema;
 
 use crate::error::operation_errors;
@@ -48,14 +52,20 @@ pub async fn test_webhook(
     State(state): State<ApiState>,
 ) -> Result<Response, TestWebhookError> {
     let endpoint = state.store.endpoint_find(caller.merchant_id).await?;
-    if endpoint.is_none() {
+    let Some(Endpoint { url, secret }) = endpoint else {
         return Err(TestWebhookError::EndpointNotConfigured);
-    }
+    };
+    let secret =
+        state.ring.open(caller.merchant_id, &secret).map_err(|fault| StoreError::Unexpected(fault.into()))?;
+    let now = state.clock.now();
+    let notification = Notification::test(&secret, DeliveryId::new(now, &*state.entropy), now);
+    let started = Instant::now();
+    let attempt = state.transport.attempt(&url, notification).await;
     let result = TestDeliveryResult {
-        delivered: false,
-        duration_ms: 0,
-        status: None,
-        error: Some("not sent: this version of the service does not send notifications yet".to_owned()),
+        delivered: attempt.is_delivered(),
+        duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        status: attempt.response_status,
+        error: attempt.fault.map(|fault| fault.to_string()),
     };
     // Strings and numbers alone cannot fail to serialize into memory.
     Ok(json(serde_json::to_vec(&result).unwrap_or_default()))

@@ -27,7 +27,7 @@ impl FromRequestParts<ApiState> for Caller {
         let hashes = state.ring.hashes(&credential);
         let key = state.store.key_authenticate(&hashes).await?.ok_or(ApiError::InvalidCredentials)?;
         tracing::Span::current().record("merchant_id", tracing::field::display(key.merchant_id));
-        state.rate_limiter.admit(key.key_id).map_err(ApiError::Locked)?;
+        state.rate_limiter().admit(key.key_id).map_err(ApiError::Locked)?;
         Ok(Caller { merchant_id: key.merchant_id, key_id: key.key_id })
     }
 }

@@ -4,7 +4,7 @@ use clap::Subcommand;
 use figment::Figment;
 
 use super::CommandFault;
-use crate::config::{self, DEFAULTS};
+use crate::config::{self, Config, DEFAULTS};
 use crate::output::{self, OutputFormat};
 
 #[derive(Debug, Subcommand)]
@@ -16,11 +16,11 @@ pub(super) enum ConfigCommand {
 }
 
 impl ConfigCommand {
-    pub(super) fn run(self, figment: &Figment) -> Result<(), CommandFault> {
+    pub(super) fn run(self, config: &Config, figment: &Figment) -> Result<(), CommandFault> {
         match self {
             Self::Defaults => Ok(output::print_text(DEFAULTS)?),
             Self::Show(format) => {
-                let shown = config::shown(figment);
+                let shown = config::shown(figment, config);
                 let rows: Vec<Vec<String>> = shown
                     .iter()
                     .map(|row| vec![row.key.clone(), row.value.clone(), row.source.clone()])

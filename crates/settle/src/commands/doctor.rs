@@ -1,8 +1,9 @@
-//! `settle doctor`: looks at everything the service needs, and says what to do about what is missing.
+//! `settle doctor`: looks at everything the service needs and says what is missing. It changes nothing.
 
 use std::process::ExitCode;
 
 use clap::Args;
+use secrecy::ExposeSecret;
 use serde::Serialize;
 use settle_webhooks::guard::{DnsResolver, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 
@@ -69,6 +70,9 @@ fn settings(config: &Config) -> Finding {
 }
 
 fn master_key(config: &Config) -> Finding {
+    if config.master_key.expose_secret().is_empty() && !wiring::master_key_file(config).exists() {
+        return finding("master key", Verdict::Ok, "none yet: the first command that needs one makes it");
+    }
     match wiring::key_ring(config, &SystemEntropy) {
         Ok(ring) => finding("master key", Verdict::Ok, format!("{ring:?}")),
         Err(fault) => finding("master key", Verdict::Failed, fault.to_string()),
@@ -76,8 +80,14 @@ fn master_key(config: &Config) -> Finding {
 }
 
 async fn database(config: &Config) -> Vec<Finding> {
-    use secrecy::ExposeSecret;
     let url = without_secrets(config.database_url().expose_secret());
+    if wiring::sqlite_file(config).is_some_and(|file| !file.exists()) {
+        return vec![finding(
+            "database",
+            Verdict::Ok,
+            format!("{url} is not there yet: settle serve makes it"),
+        )];
+    }
     let store = match wiring::store(config) {
         Ok(store) => store,
         Err(fault) => return vec![finding("database", Verdict::Failed, fault.to_string())],

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, ValueEnum};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{ApiState, Limits, Messages, OperatorState, router};
-use settle_domain::seams::{Clock, Entropy};
+use settle_api::{ApiState, Limits, Messages, OperatorState, Parts, router};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -91,9 +90,17 @@ fn api_state(context: &Context) -> Result<ApiState, CommandFault> {
         requests_burst: config.api.requests_burst,
         ..Limits::default()
     };
-    let seams: (Arc<dyn Clock>, Arc<dyn Entropy>) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
     let guard = wiring::guard(config)?;
-    Ok(ApiState::new(context.store.clone(), context.ring.clone(), guard, seams, messages, limits))
+    Ok(ApiState::new(Parts {
+        store: context.store.clone(),
+        ring: context.ring.clone(),
+        transport: Arc::new(wiring::sender(config, guard.clone())?),
+        guard,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        messages,
+        limits,
+    }))
 }
 
 fn operator_state(context: &Context, draining: Arc<AtomicBool>) -> Result<OperatorState, CommandFault> {

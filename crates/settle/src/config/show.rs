@@ -2,8 +2,10 @@
 
 use figment::Figment;
 use figment::value::Value;
+use secrecy::ExposeSecret;
 use serde::Serialize;
 
+use super::Config;
 use super::load::{ENVIRONMENT, leaves, variable};
 
 /// One setting in force.
@@ -19,7 +21,7 @@ pub struct Shown {
 
 /// Every setting in force.
 #[must_use]
-pub fn shown(figment: &Figment) -> Vec<Shown> {
+pub fn shown(figment: &Figment, config: &Config) -> Vec<Shown> {
     let shown = leaves(figment).into_iter().flatten().map(|(key, value)| {
         let source =
             figment.find_metadata(&key).map_or("default".to_owned(), |metadata| match &metadata.source {
@@ -27,7 +29,12 @@ pub fn shown(figment: &Figment) -> Vec<Shown> {
                 _ if metadata.name == ENVIRONMENT => variable(&key),
                 _ => "default".to_owned(),
             });
-        Shown { value: printable(&key, &value), key, source }
+        // Empty means a file in the data folder: what is in force is what matters here.
+        let value = match key.as_str() {
+            "database_url" => without_secrets(config.database_url().expose_secret()),
+            _ => printable(&key, &value),
+        };
+        Shown { key, value, source }
     });
     shown.collect()
 }
@@ -43,7 +50,7 @@ fn printable(key: &str, value: &Value) -> String {
     };
     match key {
         "master_key" if !text.is_empty() => "(set)".to_owned(),
-        "database_url" | "alerts.url" => without_secrets(&text),
+        "alerts.url" => without_secrets(&text),
         _ => text,
     }
 }

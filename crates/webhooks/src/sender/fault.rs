@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use rustls::CertificateError;
 
-/// Why an attempt failed. Its text is the delivery's `last_error`; it never holds anything of a response's body.
+/// Why an attempt failed. Its text is the delivery's `last_error`; it never holds anything of a response's
+/// body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttemptFault {
     /// Not completed in time.

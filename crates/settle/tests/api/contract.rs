@@ -1,0 +1,223 @@
+//! The contract check: every answer is held against the committed `openapi.json`.
+//!
+//! What must hold of an answer: its operation and status are documented, its body is what the schema says and
+//! has no key besides, its error code is one of the documented ones for the status, the documented headers
+//! are there, and so is what every answer carries. An answer about something that is not an operation (an
+//! unknown path or method) has no schema of its own, but it has the envelope.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::answer::Answer;
+
+mod tests;
+
+/// The document, from the root of the repository.
+const COMMITTED: &str = include_str!("../../../../openapi.json");
+
+const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
+const LANGUAGES: [&str; 4] = ["en", "pt-BR", "es", "de"];
+
+/// A contract that answers are held against.
+pub struct Contract {
+    document: Value,
+}
+
+/// One operation of the contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Operation {
+    /// The method, in capitals.
+    pub method: String,
+    /// The path, with its parameters in braces.
+    pub template: String,
+}
+
+impl Operation {
+    /// A path of this operation, its parameter filled in.
+    pub fn path(&self, delivery_id: &str) -> String {
+        self.template.replace("{delivery_id}", delivery_id)
+    }
+}
+
+impl Contract {
+    /// The committed contract.
+    pub fn committed() -> &'static Contract {
+        static CONTRACT: LazyLock<Contract> =
+            LazyLock::new(|| Contract::new(serde_json::from_str(COMMITTED).expect("openapi.json is JSON")));
+        &CONTRACT
+    }
+
+    /// The text of the committed contract.
+    pub fn committed_text() -> &'static str {
+        COMMITTED
+    }
+
+    pub fn new(document: Value) -> Contract {
+        Contract { document }
+    }
+
+    /// Every operation there is.
+    pub fn operations(&self) -> Vec<Operation> {
+        let paths = self.document["paths"].as_object().expect("paths");
+        let of_path = |(template, item): (&String, &Value)| {
+            let methods = METHODS.iter().filter(|method| item.get(**method).is_some());
+            let operations =
+                methods.map(|method| Operation { method: method.to_uppercase(), template: template.clone() });
+            operations.collect::<Vec<_>>()
+        };
+        paths.iter().flat_map(of_path).collect()
+    }
+
+    /// Fails the test unless an answer keeps to the contract.
+    #[track_caller]
+    pub fn hold(&self, method: &str, path: &str, answer: &Answer) {
+        let violations = self.violations(method, path, answer);
+        assert!(violations.is_empty(), "{method} {path}: {violations:#?}\n{answer:#?}");
+    }
+
+    /// What an answer does that the contract does not say.
+    pub fn violations(&self, method: &str, path: &str, answer: &Answer) -> Vec<String> {
+        let path = path.split('?').next().unwrap_or(path);
+        let is_api = path.starts_with("/v1/");
+        let mut violations = header_violations(answer, is_api);
+        if method == "HEAD" {
+            return violations;
+        }
+        if answer.status >= 400 {
+            violations.extend(envelope_violations(answer));
+        }
+        if let Some(item) = self.path_item(path) {
+            violations.extend(self.operation_violations(item, method, answer));
+        } else if is_api && answer.status != 404 {
+            violations.push(format!("status {} on a path that is not documented", answer.status));
+        }
+        violations
+    }
+
+    fn path_item(&self, path: &str) -> Option<&Value> {
+        let fits = |template: &str| {
+            let (wanted, given): (Vec<&str>, Vec<&str>) =
+                (template.split('/').collect(), path.split('/').collect());
+            wanted.len() == given.len()
+                && wanted
+                    .iter()
+                    .zip(given)
+                    .all(|(wanted, given)| *wanted == given || wanted.starts_with('{') && !given.is_empty())
+        };
+        let paths = self.document["paths"].as_object()?;
+        paths.iter().find(|(template, _)| fits(template)).map(|(_, item)| item)
+    }
+
+    fn operation_violations(&self, item: &Value, method: &str, answer: &Answer) -> Vec<String> {
+        let Some(operation) = item.get(method.to_lowercase()) else {
+            // The key is judged first, and a fault of ours can always be.
+            let expected = [401, 405, 429, 500, 503].contains(&answer.status);
+            let text = format!("status {} on a method that is not documented", answer.status);
+            return if expected { Vec::new() } else { vec![text] };
+        };
+        let Some(documented) = operation["responses"].get(answer.status.to_string()) else {
+            return vec![format!("status {} is not documented", answer.status)];
+        };
+        let content = &documented["content"]["application/json"];
+        let mut violations = self.schema_violations(&content["schema"], &answer.text);
+        if answer.status >= 400 {
+            violations.extend(code_violation(content, answer));
+        }
+        let headers = documented["headers"].as_object();
+        let missing = headers.into_iter().flatten().filter(|(name, _)| answer.header(name).is_none());
+        violations.extend(missing.map(|(name, _)| format!("the documented header {name} is missing")));
+        violations
+    }
+
+    fn schema_violations(&self, schema: &Value, body: &str) -> Vec<String> {
+        let Ok(body) = serde_json::from_str::<Value>(body) else {
+            return vec!["the body is not JSON".to_owned()];
+        };
+        let mut schema = json!({ "allOf": [schema], "components": self.document["components"] });
+        close(&mut schema);
+        let validator = jsonschema::options()
+            .with_draft(jsonschema::Draft::Draft202012)
+            .should_validate_formats(true)
+            .build(&schema)
+            .expect("a schema of the document can be used");
+        validator.iter_errors(&body).map(|fault| format!("{}: {fault}", fault.instance_path())).collect()
+    }
+}
+
+/// Lets no object have a key that its schema does not name: what is not documented is not sent.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            if object.get("properties").is_some_and(Value::is_object) {
+                object.insert("additionalProperties".to_owned(), Value::Bool(false));
+            }
+            object.values_mut().for_each(close);
+        }
+        Value::Array(values) => values.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+/// The code is one that the document shows for the status.
+fn code_violation(content: &Value, answer: &Answer) -> Option<String> {
+    let examples = content["examples"].as_object();
+    let mut codes = examples.into_iter().flatten().map(|(_, example)| &example["value"]["error"]["code"]);
+    let body: Value = serde_json::from_str(&answer.text).unwrap_or_default();
+    let code = &body["error"]["code"];
+    let documented = codes.any(|known| known == code);
+    (!documented).then(|| format!("the code {code} is not documented for status {}", answer.status))
+}
+
+/// What every answer carries, and every error besides.
+fn header_violations(answer: &Answer, is_api: bool) -> Vec<String> {
+    let is_error = answer.status >= 400;
+    let mut violations = Vec::new();
+    let mut expect = |name: &str, holds: &dyn Fn(&str) -> bool| {
+        if !answer.header(name).is_some_and(holds) {
+            violations.push(format!("{name} is {:?}", answer.header(name)));
+        }
+    };
+    let is_v7 = |text: &str| Uuid::try_parse(text).is_ok_and(|id| id.get_version_num() == 7);
+    expect("x-request-id", &is_v7);
+    expect("cache-control", &|text| text == "no-store");
+    if is_api || is_error {
+        expect("content-type", &|text| text == "application/json");
+    }
+    if is_error {
+        expect("content-language", &|text| LANGUAGES.contains(&text));
+        expect("vary", &|text| text == "Accept-Language");
+    }
+    match answer.status {
+        401 => expect("www-authenticate", &|text| text == "Bearer realm=\"settle\""),
+        405 => expect("allow", &|text| !text.is_empty()),
+        429 | 503 => expect("retry-after", &|text| text.parse().is_ok_and(|seconds: u64| seconds > 0)),
+        _ => {}
+    }
+    violations
+}
+
+/// The rows of the error envelope: `code` and `message` always, `fields` only for `validation_failed`.
+fn envelope_violations(answer: &Answer) -> Vec<String> {
+    let body: Value = serde_json::from_str(&answer.text).unwrap_or_default();
+    let Some(error) =
+        body["error"].as_object().filter(|_| body.as_object().is_some_and(|body| body.len() == 1))
+    else {
+        return vec!["an error that is not in the envelope".to_owned()];
+    };
+    let mut violations = Vec::new();
+    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("code").is_empty() || text("message").is_empty() {
+        violations.push("an error without a code or a message".to_owned());
+    }
+    let (has_fields, is_validation) = (error.contains_key("fields"), text("code") == "validation_failed");
+    let listed = error.get("fields").and_then(Value::as_array).map_or(0, Vec::len);
+    if has_fields != is_validation || is_validation && listed == 0 {
+        violations.push("fields are for validation_failed, and never empty there".to_owned());
+    }
+    if error.keys().any(|key| !["code", "message", "fields"].contains(&key.as_str())) {
+        violations.push("an error with a key that the envelope does not have".to_owned());
+    }
+    violations
+}

@@ -1,0 +1,105 @@
+//! The operator's listener: `/healthz`, `/readyz`, `/metrics`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+use serde_json::json;
+use settle_api::server::{self, ServerLimits};
+use settle_api::{OperatorState, router};
+use settle_store::Store;
+use tokio::net::TcpListener;
+
+use crate::answer::Answer;
+use crate::merchant::Ask;
+use crate::service::Setup;
+
+on_both_stores! {
+    healthz_says_that_the_process_answers,
+    readyz_says_that_the_service_can_work,
+    readyz_is_a_503_while_migrations_are_pending,
+    readyz_is_a_503_while_draining,
+    readyz_is_a_503_when_the_database_is_away,
+    metrics_are_printed_for_prometheus,
+    merchants_cannot_reach_it,
+}
+
+struct Operator {
+    address: SocketAddr,
+    draining: Arc<AtomicBool>,
+}
+
+impl Operator {
+    async fn start(store: Arc<dyn Store>) -> Operator {
+        let draining = Arc::new(AtomicBool::new(false));
+        let metrics = PrometheusBuilder::new().build_recorder().handle();
+        let state = OperatorState { store, metrics, draining: draining.clone() };
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a listener has an address");
+        let router = router::operator(state);
+        tokio::spawn(server::serve(listener, router, ServerLimits::default(), std::future::pending()));
+        Operator { address, draining }
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        Ask::new(self.address, "GET", path).exchange().await
+    }
+}
+
+async fn healthz_says_that_the_process_answers(setup: Setup) {
+    let scratch = setup.into_scratch();
+    let operator = Operator::start(scratch.share()).await;
+    assert_eq!(operator.get("/healthz").await.ok(), json!({ "status": "ok" }));
+    scratch.close().await;
+    operator.get("/healthz").await.ok();
+}
+
+async fn readyz_says_that_the_service_can_work(setup: Setup) {
+    let scratch = setup.into_scratch().migrated().await;
+    let operator = Operator::start(scratch.share()).await;
+    assert_eq!(operator.get("/readyz").await.ok(), json!({ "status": "ready" }));
+}
+
+async fn readyz_is_a_503_while_migrations_are_pending(setup: Setup) {
+    let scratch = setup.into_scratch();
+    let operator = Operator::start(scratch.share()).await;
+    let answer = operator.get("/readyz").await;
+    let expected = json!({ "status": "not ready", "reason": "migrations are pending" });
+    assert_eq!((answer.status, answer.json()), (503, expected));
+    scratch.migrate().await.expect("an empty store can be migrated");
+    operator.get("/readyz").await.ok();
+}
+
+async fn readyz_is_a_503_while_draining(setup: Setup) {
+    let scratch = setup.into_scratch().migrated().await;
+    let operator = Operator::start(scratch.share()).await;
+    operator.draining.store(true, Ordering::Relaxed);
+    let answer = operator.get("/readyz").await;
+    assert_eq!((answer.status, answer.json()["reason"].as_str()), (503, Some("draining")));
+    operator.get("/healthz").await.ok();
+}
+
+async fn readyz_is_a_503_when_the_database_is_away(setup: Setup) {
+    let scratch = setup.into_scratch().migrated().await;
+    let operator = Operator::start(scratch.share()).await;
+    scratch.close().await;
+    let answer = operator.get("/readyz").await;
+    assert_eq!(answer.status, 503);
+    assert_eq!(answer.json(), json!({ "status": "not ready", "reason": "the database does not answer" }));
+}
+
+async fn metrics_are_printed_for_prometheus(setup: Setup) {
+    let scratch = setup.into_scratch();
+    let answer = Operator::start(scratch.share()).await.get("/metrics").await;
+    assert_eq!(answer.status, 200);
+    let kind = answer.header("content-type").unwrap();
+    assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
+}
+
+async fn merchants_cannot_reach_it(setup: Setup) {
+    let merchant = setup.merchant().await;
+    for path in ["/healthz", "/readyz", "/metrics", "/operator/v1/settlements"] {
+        merchant.get(path).await.refused(404, "not_found");
+    }
+}

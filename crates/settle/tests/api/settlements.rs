@@ -1,0 +1,4 @@
+//! `/v1/settlements`.
+
+mod list;
+mod record;

@@ -1,0 +1,176 @@
+//! Running the binary: a data folder of its own, nothing of the surrounding environment.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use serde_json::Value;
+use settle_store::Store;
+use settle_store_postgres::PostgresStore;
+use settle_store_sqlite::SqliteStore;
+use tempfile::TempDir;
+
+/// A data folder, a store, and the settings to run with.
+pub struct Settle {
+    folder: TempDir,
+    database_url: String,
+    variables: Vec<(String, String)>,
+}
+
+impl Settle {
+    pub fn sqlite() -> Settle {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let database_url = format!("sqlite://{}", folder.path().join("data/settle.db").display());
+        // The default is the file in the data folder: nothing is set.
+        Settle { folder, database_url, variables: Vec::new() }.data_dir()
+    }
+
+    pub fn postgres() -> Settle {
+        let database_url = block_on(settle_store_postgres::testing::scratch_url());
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let variables = vec![("SETTLE_DATABASE_URL".to_owned(), database_url.clone())];
+        Settle { folder, database_url, variables }.data_dir()
+    }
+
+    fn data_dir(self) -> Settle {
+        let data_dir = self.data().display().to_string();
+        self.with("SETTLE_DATA_DIR", &data_dir)
+    }
+
+    /// The same with one more environment variable, or another value for it.
+    pub fn with(mut self, name: &str, value: &str) -> Settle {
+        self.set(name, value);
+        self
+    }
+
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.to_owned(), value.to_owned()));
+    }
+
+    /// The data folder.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Writes a file into the folder the binary runs in.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).expect("a file can be written");
+        path
+    }
+
+    /// The command, ready to be started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_settle"));
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.folder.path());
+        command
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        self.command(arguments).stdin(Stdio::null()).output().expect("the binary runs").into()
+    }
+
+    /// Runs a command with something on its standard input.
+    pub fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let mut stdin = child.stdin.take().expect("it was asked for");
+        stdin.write_all(input.as_bytes()).expect("the binary reads");
+        drop(stdin);
+        child.wait_with_output().expect("the binary ends").into()
+    }
+
+    /// Adds a merchant; gives its id.
+    pub fn merchant(&self) -> String {
+        let created = self.run(&["merchant", "create", "Café Ñandú", "--json"]).json();
+        created["merchant_id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Makes a key; gives its id and its plain text.
+    pub fn key(&self, merchant: &str) -> (String, String) {
+        let created = self.run(&["key", "create", merchant, "--json"]).json();
+        let text = |field: &str| created[field].as_str().expect("a string").to_owned();
+        (text("key_id"), text("api_key"))
+    }
+
+    /// The store that the binary works on.
+    pub fn store(&self) -> Arc<dyn Store> {
+        if self.database_url.starts_with("sqlite") {
+            Arc::new(SqliteStore::new(&self.database_url).expect("a file"))
+        } else {
+            Arc::new(PostgresStore::new(&self.database_url, 2).expect("a URL"))
+        }
+    }
+}
+
+/// Waits for a future, in a runtime of its own.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(future)
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub struct Ran {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Ran {
+        Ran {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("UTF-8"),
+            stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+}
+
+impl Ran {
+    /// What it printed, having done what it was asked to.
+    #[track_caller]
+    pub fn ok(&self) -> &str {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        &self.stdout
+    }
+
+    /// The one JSON document it printed.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(self.ok()).unwrap_or_else(|fault| panic!("{fault}: {self:?}"))
+    }
+
+    /// Why it failed. Nothing was printed as a result.
+    #[track_caller]
+    pub fn failed(&self) -> &str {
+        assert_eq!((self.code, self.stdout.as_str()), (Some(1), ""), "{self:?}");
+        assert!(self.stderr.starts_with("settle: "), "{self:?}");
+        &self.stderr
+    }
+}
+
+/// The keys of a JSON object, sorted.
+#[track_caller]
+pub fn keys(object: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = object.as_object().expect("an object").keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+/// A path as an argument.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}

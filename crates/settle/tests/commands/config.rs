@@ -1,0 +1,169 @@
+//! The settings: where they come from, what is refused, what is shown. No store is opened here.
+
+use serde_json::Value;
+
+use crate::binary::{Settle, keys, text};
+
+/// What is shown of one setting: its value and its source.
+#[track_caller]
+fn shown(settle: &Settle, arguments: &[&str], key: &str) -> (String, String) {
+    let arguments: Vec<&str> = arguments.iter().chain(&["config", "show", "--json"]).copied().collect();
+    let rows = settle.run(&arguments).json();
+    let rows = rows.as_array().expect("rows");
+    let row = rows.iter().find(|row| row["key"] == key).unwrap_or_else(|| panic!("{key} is not shown"));
+    assert_eq!(keys(row), ["key", "source", "value"]);
+    let part = |name: &str| row[name].as_str().expect("a string").to_owned();
+    (part("value"), part("source"))
+}
+
+#[test]
+fn the_names_and_defaults_that_other_programs_rely_on() {
+    let settle = Settle::sqlite();
+    for (key, value) in [
+        ("api.listen", "127.0.0.1:8080"),
+        ("api.requests_per_second", "100"),
+        ("operator.listen", "127.0.0.1:8081"),
+        ("webhook.timeout", "10s"),
+        ("webhook.retry_first", "60s"),
+        ("webhook.retry_max", "1h"),
+        ("webhook.max_attempts", "8"),
+        ("webhook.allow_networks", ""),
+        ("webhook.allow_http", "false"),
+        ("webhook.nameservers", ""),
+        ("alerts.url", ""),
+        ("master_key", ""),
+    ] {
+        assert_eq!(shown(&settle, &[], key), (value.to_owned(), "default".to_owned()), "{key}");
+    }
+}
+
+#[test]
+fn the_environment_beats_the_file_and_the_file_beats_the_default() {
+    let settle = Settle::sqlite();
+    let path = settle.write("other.toml", "[api]\nlisten = \"127.0.0.1:9001\"\nrequests_burst = 7\n");
+    let file = &["--config", text(&path)];
+    let (value, source) = shown(&settle, file, "api.requests_burst");
+    assert!(value == "7" && source.ends_with("other.toml"), "{source}");
+    let settle = settle.with("SETTLE_API__LISTEN", "127.0.0.1:9002");
+    let from_variable = ("127.0.0.1:9002".to_owned(), "SETTLE_API__LISTEN".to_owned());
+    assert_eq!(shown(&settle, file, "api.listen"), from_variable);
+}
+
+#[test]
+fn settle_toml_is_read_where_the_command_runs() {
+    let settle = Settle::sqlite();
+    settle.write("settle.toml", "[webhook]\nmax_attempts = 3\n");
+    let (value, source) = shown(&settle, &[], "webhook.max_attempts");
+    assert!(value == "3" && source.ends_with("settle.toml"), "{source}");
+}
+
+#[test]
+fn the_file_can_be_named_by_a_variable() {
+    let settle = Settle::sqlite();
+    let path = settle.write("named.toml", "[webhook]\nmax_attempts = 4\n");
+    let settle = settle.with("SETTLE_CONFIG", text(&path));
+    assert_eq!(shown(&settle, &[], "webhook.max_attempts").0, "4");
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let master_key = "5e771e".repeat(10) + "5e77";
+    let settle = Settle::sqlite()
+        .with("SETTLE_MASTER_KEY", &master_key)
+        .with("SETTLE_DATABASE_URL", "postgres://settle:hunter2@db.example/settle?password=hunter3")
+        .with("SETTLE_ALERTS__URL", "https://ops:hunter4@alerts.example/hook?token=hunter5");
+    for arguments in [&["config", "show"][..], &["config", "show", "--json"]] {
+        let ran = settle.run(arguments);
+        for secret in [master_key.as_str(), "hunter"] {
+            assert!(!ran.ok().contains(secret), "{ran:?}");
+        }
+        assert!(ran.stdout.contains("db.example") && ran.stdout.contains("SETTLE_MASTER_KEY"), "{ran:?}");
+    }
+    assert_eq!(shown(&settle, &[], "master_key").0, "(set)");
+}
+
+#[test]
+fn an_unknown_variable_is_refused_with_the_nearest_name() {
+    for (name, nearest) in [
+        ("SETTLE_API__LISTN", "did you mean SETTLE_API__LISTEN?"),
+        ("SETTLE_API_LISTEN", "did you mean SETTLE_API__LISTEN?"),
+        ("SETTLE_MASTERKEY", "did you mean SETTLE_MASTER_KEY?"),
+        ("SETTLE_DATABASE_UR", "did you mean SETTLE_DATABASE_URL?"),
+    ] {
+        let settle = Settle::sqlite().with(name, "secret-value");
+        let ran = settle.run(&["config", "show"]);
+        assert!(ran.failed().contains(name) && ran.stderr.contains(nearest), "{ran:?}");
+        assert!(!ran.stderr.contains("secret-value"), "{ran:?}");
+    }
+    let far = Settle::sqlite().with("SETTLE_QUITE_SOMETHING_ELSE", "x").run(&["merchant", "list"]);
+    assert!(far.failed().contains("SETTLE_QUITE_SOMETHING_ELSE") && !far.stderr.contains("mean"), "{far:?}");
+}
+
+#[test]
+fn an_unknown_key_in_the_file_is_refused_with_the_nearest_name() {
+    for (text, key, nearest) in [
+        ("[api]\nlistn = \"127.0.0.1:1\"\n", "api.listn", "did you mean api.listen?"),
+        ("data_dri = \"x\"\n", "data_dri", "did you mean data_dir?"),
+        ("[webhooks]\ntimeout = \"1s\"\n", "webhooks.timeout", "did you mean webhook.timeout?"),
+    ] {
+        let settle = Settle::sqlite();
+        settle.write("settle.toml", text);
+        let ran = settle.run(&["config", "show"]);
+        assert!(ran.failed().contains(key) && ran.stderr.contains(nearest), "{ran:?}");
+        assert!(ran.stderr.contains("settle.toml"), "says where: {ran:?}");
+    }
+}
+
+#[test]
+fn a_bad_value_is_named() {
+    for (name, key, value) in [
+        ("SETTLE_API__LISTEN", "api.listen", "nonsense"),
+        ("SETTLE_API__LISTEN", "api.listen", "127.0.0.1"),
+        ("SETTLE_API__REQUESTS_PER_SECOND", "api.requests_per_second", "many"),
+        ("SETTLE_API__REQUESTS_PER_SECOND", "api.requests_per_second", "-1"),
+        ("SETTLE_API__REQUESTS_BURST", "api.requests_burst", "0"),
+        ("SETTLE_WEBHOOK__TIMEOUT", "webhook.timeout", "soon"),
+        ("SETTLE_WEBHOOK__TIMEOUT", "webhook.timeout", "0s"),
+        ("SETTLE_WEBHOOK__TIMEOUT", "webhook.timeout", "-1s"),
+        ("SETTLE_WEBHOOK__MAX_ATTEMPTS", "webhook.max_attempts", "0"),
+        ("SETTLE_WEBHOOK__ALLOW_HTTP", "webhook.allow_http", "maybe"),
+        ("SETTLE_WEBHOOK__ALLOW_NETWORKS", "webhook.allow_networks", "10.0.0.0/8,home"),
+        ("SETTLE_WEBHOOK__NAMESERVERS", "webhook.nameservers", "1.1.1.1"),
+        ("SETTLE_LOG__FORMAT", "log.format", "xml"),
+        ("SETTLE_LOG__LEVEL", "log.level", "settle=loud"),
+    ] {
+        let ran = Settle::sqlite().with(name, value).run(&["config", "show"]);
+        let named = ran.failed().contains(key) || ran.stderr.contains(name);
+        assert!(named && ran.stderr.lines().count() == 1, "{name}={value}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_bad_value_in_the_file_is_named_with_the_file() {
+    let settle = Settle::sqlite();
+    settle.write("settle.toml", "[api]\nrequests_burst = \"seven\"\n");
+    let ran = settle.run(&["config", "show"]);
+    assert!(ran.failed().contains("api.requests_burst") && ran.stderr.contains("settle.toml"), "{ran:?}");
+    settle.write("settle.toml", "[api\n");
+    assert!(settle.run(&["config", "show"]).failed().contains("settle.toml"));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_refused() {
+    let ran = Settle::sqlite().run(&["--config", "nowhere.toml", "config", "show"]);
+    assert!(ran.failed().contains("nowhere.toml"), "{ran:?}");
+}
+
+#[test]
+fn the_defaults_are_a_settings_file() {
+    let settle = Settle::sqlite();
+    let defaults = settle.run(&["config", "defaults"]).ok().to_owned();
+    let path = settle.write("defaults.toml", &defaults);
+    let arguments = ["--config", text(&path), "config", "show", "--json"];
+    let rows: Value = settle.run(&arguments).json();
+    for row in rows.as_array().unwrap() {
+        let key = row["key"].as_str().unwrap();
+        let name = key.rsplit('.').next().unwrap();
+        assert!(defaults.contains(&format!("{name} = ")), "{key} is documented");
+    }
+}

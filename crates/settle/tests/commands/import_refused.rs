@@ -1,0 +1,165 @@
+//! `settle settlement import`: bad input names the line and the field, and nothing is half imported.
+
+use serde_json::{Value, json};
+
+use crate::binary::{Settle, text};
+use crate::import::{line, lines, recorded};
+
+on_both_stores! {
+    every_bad_line_is_named_with_its_field,
+    every_field_of_the_table_is_checked,
+    a_line_that_is_no_object_is_named,
+    a_conflict_names_the_line,
+    a_conflict_in_a_later_batch_leaves_nothing,
+    a_conflict_inside_the_file_names_the_line,
+    an_unknown_merchant_is_named_with_its_line,
+    a_line_without_a_merchant_is_named,
+    an_unknown_field_is_named,
+    a_line_that_is_too_long_is_named,
+    a_file_that_is_not_there_is_named,
+    many_problems_are_listed_up_to_a_limit,
+}
+
+/// Imports, is refused, and checks that nothing at all was recorded.
+#[track_caller]
+fn refused(settle: &Settle, merchant: &str, contents: &str) -> String {
+    let before = recorded(settle, merchant).0;
+    let path = settle.write("import.jsonl", contents);
+    let ran = settle.run(&["settlement", "import", text(&path), "--json"]);
+    let reason = ran.failed().to_owned();
+    assert_eq!(recorded(settle, merchant).0, before, "nothing is half imported");
+    reason
+}
+
+fn every_bad_line_is_named_with_its_field(settle: &Settle) {
+    let merchant = settle.merchant();
+    let bad = |number: usize, field: &str, value: Value| {
+        let mut fields = json!({});
+        fields[field] = value;
+        line(Some(&merchant), number, fields)
+    };
+    let contents = [
+        lines(&merchant, 0..1),
+        bad(1, "incoming_amount", json!("1e3")),
+        "\n".to_owned(),
+        bad(2, "fixed_side", json!("both")),
+        lines(&merchant, 3..4),
+    ];
+    let reason = refused(settle, &merchant, &contents.concat());
+    assert!(reason.contains("line 2: incoming_amount: "), "{reason}");
+    assert!(reason.contains("line 4: fixed_side: "), "{reason}");
+    assert!(reason.contains("nothing was imported"), "{reason}");
+    assert_eq!(reason.matches("line ").count(), 2, "{reason}");
+}
+
+fn every_field_of_the_table_is_checked(settle: &Settle) {
+    let merchant = settle.merchant();
+    let cases = [
+        ("settlement_id", json!("7")),
+        ("completed_at", json!("yesterday")),
+        ("occurred_at", json!("2026-01-31")),
+        ("payin_reference", json!(7)),
+        ("payout_reference", json!("a\nb")),
+        ("destination_reference", Value::Null),
+        ("incoming_currency", json!("")),
+        ("incoming_amount", json!("1000.001")),
+        ("outgoing_currency", json!("U S D")),
+        ("outgoing_amount", json!("1.2345678")),
+        ("conversion_rate", json!("0")),
+        ("fixed_side", json!("neither")),
+        ("fee_percentage", json!("100")),
+        ("fee_percentage_amount", json!("-1")),
+        ("fee_fixed", json!(0.25)),
+        ("merchant_id", json!("nobody")),
+        ("pricing", json!({ "provider_rate": "5.3" })),
+    ];
+    let bad = |(number, (field, value)): (usize, &(&str, Value))| {
+        let mut fields = json!({});
+        fields[*field] = value.clone();
+        line(Some(&merchant), number, fields)
+    };
+    let contents: String = cases.iter().enumerate().map(bad).collect();
+    let reason = refused(settle, &merchant, &contents);
+    for (index, (field, _)) in cases.iter().enumerate() {
+        let named = format!("line {}: {field}: ", index + 1);
+        assert!(reason.contains(&named), "{named} is not in {reason}");
+    }
+}
+
+fn a_line_that_is_no_object_is_named(settle: &Settle) {
+    let merchant = settle.merchant();
+    for bad in ["{\"settlement_id\":", "[]", "7", "null", "settlement"] {
+        let contents = format!("{}{bad}\n", lines(&merchant, 0..2));
+        let reason = refused(settle, &merchant, &contents);
+        assert!(reason.contains("line 3: not a JSON object"), "{bad}: {reason}");
+    }
+}
+
+fn a_conflict_names_the_line(settle: &Settle) {
+    let merchant = settle.merchant();
+    let path = settle.write("first.jsonl", &lines(&merchant, 0..1));
+    settle.run(&["settlement", "import", text(&path)]).ok();
+    let other = line(Some(&merchant), 0, json!({ "incoming_amount": "1000.01" }));
+    let contents = lines(&merchant, 1..2) + &other + &lines(&merchant, 2..3);
+    let reason = refused(settle, &merchant, &contents);
+    assert!(reason.contains("line 2: settlement_id: 0190d3c4-7c00-7000-8000-000000000000"), "{reason}");
+    assert!(reason.contains("nothing was imported"), "{reason}");
+    assert_eq!(recorded(settle, &merchant).1[0]["incoming_amount"], "1000.00", "it is as it was");
+}
+
+fn a_conflict_in_a_later_batch_leaves_nothing(settle: &Settle) {
+    let merchant = settle.merchant();
+    let path = settle.write("first.jsonl", &lines(&merchant, 9_999..10_000));
+    settle.run(&["settlement", "import", text(&path)]).ok();
+    let other = line(Some(&merchant), 9_999, json!({ "fee_fixed": "0" }));
+    let reason = refused(settle, &merchant, &(lines(&merchant, 0..1_500) + &other));
+    assert!(reason.contains("line 1501: settlement_id: "), "{reason}");
+}
+
+fn a_conflict_inside_the_file_names_the_line(settle: &Settle) {
+    let merchant = settle.merchant();
+    let other = line(Some(&merchant), 0, json!({ "payin_reference": "another" }));
+    let reason = refused(settle, &merchant, &(lines(&merchant, 0..2) + &other));
+    assert!(reason.contains("line 3: settlement_id: "), "{reason}");
+}
+
+fn an_unknown_merchant_is_named_with_its_line(settle: &Settle) {
+    let merchant = settle.merchant();
+    let unknown = "0190d3c4-7c00-7000-8000-0000000000ab";
+    let contents = lines(&merchant, 0..1) + &lines(unknown, 1..3);
+    let reason = refused(settle, &merchant, &contents);
+    assert!(reason.contains(&format!("line 2: merchant_id: there is no merchant {unknown}")), "{reason}");
+}
+
+fn a_line_without_a_merchant_is_named(settle: &Settle) {
+    let merchant = settle.merchant();
+    let contents = lines(&merchant, 0..1) + &line(None, 1, json!({}));
+    let reason = refused(settle, &merchant, &contents);
+    assert!(reason.contains("line 2: merchant_id: is required"), "{reason}");
+}
+
+fn an_unknown_field_is_named(settle: &Settle) {
+    let merchant = settle.merchant();
+    let contents = line(Some(&merchant), 0, json!({ "payout_refrence": "x" }));
+    let reason = refused(settle, &merchant, &contents);
+    assert!(reason.contains("line 1: payout_refrence: "), "{reason}");
+}
+
+fn a_line_that_is_too_long_is_named(settle: &Settle) {
+    let merchant = settle.merchant();
+    let contents = lines(&merchant, 0..1) + &"x".repeat(70_000) + "\n";
+    let reason = refused(settle, &merchant, &contents);
+    assert!(reason.contains("line 2: "), "{reason}");
+}
+
+fn a_file_that_is_not_there_is_named(settle: &Settle) {
+    let ran = settle.run(&["settlement", "import", "nowhere.jsonl"]);
+    assert!(ran.failed().contains("nowhere.jsonl"), "{ran:?}");
+}
+
+fn many_problems_are_listed_up_to_a_limit(settle: &Settle) {
+    let merchant = settle.merchant();
+    let reason = refused(settle, &merchant, &"{}\n".repeat(1_000));
+    assert!(reason.lines().count() < 100, "{} lines", reason.lines().count());
+    assert!(reason.contains("more problems"), "{reason}");
+}

@@ -1,0 +1,39 @@
+//! The `settle` binary as an operator uses it: real processes, real files, on both stores.
+//!
+//! Each test is a function that gets a [`Settle`](binary::Settle): a data folder of its own and an empty
+//! store, SQLite's or PostgreSQL's. [`on_both_stores!`] turns it into one test a store.
+
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+/// Turns each named function of the module into a test on SQLite and one on PostgreSQL.
+macro_rules! on_both_stores {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[test]
+            fn $name() {
+                super::$name(&mut $crate::binary::Settle::sqlite());
+            })+
+        }
+
+        mod postgres {
+            $(#[test]
+            fn $name() {
+                super::$name(&mut $crate::binary::Settle::postgres());
+            })+
+        }
+    };
+}
+
+mod binary;
+mod config;
+mod doctor;
+mod import;
+mod import_refused;
+mod key;
+mod master_key;
+mod merchant;
+mod migrate;
+mod openapi;
+mod operator;
+mod serve;
+mod serving;

@@ -1,0 +1,31 @@
+//! `settle migrate`.
+
+use crate::binary::Settle;
+
+on_both_stores! {
+    it_says_what_it_did_and_does_it_once,
+    other_commands_migrate_by_themselves,
+    two_at_once_both_succeed,
+}
+
+fn it_says_what_it_did_and_does_it_once(settle: &Settle) {
+    // The folder of the database is made by itself.
+    let first = settle.run(&["migrate"]);
+    assert!(first.ok().starts_with("Applied "), "{first:?}");
+    let second = settle.run(&["migrate"]);
+    assert_eq!(second.ok(), "Nothing to do.\n");
+}
+
+fn other_commands_migrate_by_themselves(settle: &Settle) {
+    settle.merchant();
+    assert_eq!(settle.run(&["migrate"]).ok(), "Nothing to do.\n");
+}
+
+fn two_at_once_both_succeed(settle: &Settle) {
+    let start = || settle.command(&["migrate"]).spawn().expect("the binary runs");
+    let both = [start(), start()];
+    for child in both {
+        assert!(child.wait_with_output().expect("it ends").status.success());
+    }
+    assert_eq!(settle.run(&["migrate"]).ok(), "Nothing to do.\n");
+}

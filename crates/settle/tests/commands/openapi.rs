@@ -1,0 +1,11 @@
+//! `settle openapi`.
+
+use crate::binary::Settle;
+
+#[test]
+fn the_printed_document_is_the_committed_one() {
+    let settle = Settle::sqlite();
+    let printed = settle.run(&["openapi"]);
+    assert_eq!(printed.ok(), include_str!("../../../../openapi.json"));
+    assert!(!settle.data().exists(), "it needs neither settings nor a store");
+}

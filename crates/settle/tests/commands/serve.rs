@@ -1,0 +1,177 @@
+//! `settle serve`: from an empty folder to an answer, and to an orderly end.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::binary::{Settle, text};
+use crate::import::lines;
+use crate::serving::{Serving, ask, get};
+
+on_both_stores! {
+    a_merchant_reads_what_was_imported,
+    sigterm_and_sigint_stop_it_with_code_0,
+    a_revocation_by_the_command_holds_at_the_next_request,
+    a_key_and_a_settlement_made_meanwhile_are_seen_at_once,
+    the_operators_listener_answers,
+    roles_choose_what_runs,
+    logs_are_json_with_request_ids_and_without_secrets,
+    two_nodes_share_a_store,
+    development_settings_are_said_loudly,
+}
+
+fn a_merchant_reads_what_was_imported(settle: &Settle) {
+    let merchant = settle.merchant();
+    let (_, key) = settle.key(&merchant);
+    let path = settle.write("import.jsonl", &lines(&merchant, 0..3));
+    settle.run(&["settlement", "import", text(&path)]).ok();
+    let (serving, api, _) = Serving::ready(settle);
+    let answer = get(api, "/v1/settlements?limit=2", &key);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let page = answer.json();
+    assert_eq!((&page["total"], page["settlements"].as_array().unwrap().len()), (&Value::from(3), 2));
+    assert_eq!(page["settlements"][0]["payin_reference"], "payin-2");
+    assert_eq!(get(api, "/v1/settlements", "").status, 401);
+    assert_eq!(get(api, "/openapi.json", "").body, include_str!("../../../../openapi.json"));
+    serving.stop();
+}
+
+fn sigterm_and_sigint_stop_it_with_code_0(settle: &Settle) {
+    for signal in ["TERM", "INT"] {
+        let (serving, api, _) = Serving::ready(settle);
+        serving.signal(signal);
+        let (code, logged) = serving.stopped();
+        assert_eq!(code, Some(0), "{logged:#?}");
+        assert!(logged.iter().any(|line| line.contains("\"stopped\"")), "{logged:#?}");
+        assert!(std::net::TcpStream::connect(api).is_err(), "nobody listens any more");
+    }
+}
+
+/// "Revocation takes effect immediately": another process revokes.
+fn a_revocation_by_the_command_holds_at_the_next_request(settle: &Settle) {
+    let merchant = settle.merchant();
+    let (key_id, key) = settle.key(&merchant);
+    let (_, other) = settle.key(&merchant);
+    let (serving, api, _) = Serving::ready(settle);
+    assert_eq!(get(api, "/v1/webhook", &key).status, 200);
+    settle.run(&["key", "revoke", &key_id]).ok();
+    assert_eq!(get(api, "/v1/webhook", &key).status, 401);
+    assert_eq!(get(api, "/v1/webhook", &other).status, 200);
+    serving.stop();
+}
+
+fn a_key_and_a_settlement_made_meanwhile_are_seen_at_once(settle: &Settle) {
+    let (serving, api, _) = Serving::ready(settle);
+    let merchant = settle.merchant();
+    let (_, key) = settle.key(&merchant);
+    assert_eq!(get(api, "/v1/settlements", &key).json()["total"], 0);
+    settle.run_with(&["settlement", "import", "-"], &lines(&merchant, 0..1)).ok();
+    assert_eq!(get(api, "/v1/settlements", &key).json()["total"], 1);
+    serving.stop();
+}
+
+fn the_operators_listener_answers(settle: &Settle) {
+    let (serving, api, operator) = Serving::ready(settle);
+    assert_eq!(get(operator, "/healthz", "").json()["status"], "ok");
+    assert_eq!(get(operator, "/readyz", "").json()["status"], "ready");
+    get(api, "/v1/settlements", "");
+    let metrics = get(operator, "/metrics", "");
+    assert!(metrics.header("content-type").unwrap().starts_with("text/plain"), "{metrics:?}");
+    let counted = metrics.body.lines().find(|line| line.starts_with("settle_http_requests_total{"));
+    let counted = counted.unwrap_or_else(|| panic!("requests are not counted: {}", metrics.body));
+    for label in ["method=\"GET\"", "route=\"/v1/settlements\"", "status=\"401\""] {
+        assert!(counted.contains(label), "{counted}");
+    }
+    assert!(metrics.body.contains("settle_http_request_duration_seconds_bucket"), "{}", metrics.body);
+    assert_eq!(get(operator, "/v1/settlements", "").status, 404, "merchants are elsewhere");
+    serving.stop();
+}
+
+fn roles_choose_what_runs(settle: &Settle) {
+    for (role, listens, not) in [
+        ("api", "the merchant API listens", "the operator's listener listens"),
+        ("operator", "the operator's listener listens", "the merchant API listens"),
+    ] {
+        let mut serving = Serving::start(settle, &["--role", role]);
+        serving.listens(listens);
+        let logged = serving.stop();
+        assert!(!logged.iter().any(|line| line.contains(not)), "{logged:#?}");
+    }
+    let ran = settle.run(&["serve", "--role", "cook"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+fn logs_are_json_with_request_ids_and_without_secrets(settle: &mut Settle) {
+    settle.set("SETTLE_LOG__LEVEL", "trace");
+    let merchant = settle.merchant();
+    let (_, key) = settle.key(&merchant);
+    let (serving, api, _) = Serving::ready(settle);
+    let secret = "whsec-distinctive-0f1e2d3c";
+    let body = format!(r#"{{"webhook_url":"https://93.184.215.14/hook","webhook_secret":"{secret}"}}"#);
+    let answer = ask(api, "PUT", "/v1/webhook", &key, &body);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let id = answer.header("x-request-id").expect("an id").to_owned();
+    let logged = serving.stop();
+    let line = logged.iter().find(|line| line.contains("\"answered\"") && line.contains(&id));
+    let line: Value = serde_json::from_str(line.expect("the request is logged under its id")).unwrap();
+    assert_eq!((&line["status"], &line["level"]), (&Value::from(200), &Value::from("INFO")));
+    assert!(line.to_string().contains(&merchant), "and under its merchant: {line}");
+    let master_key = std::fs::read_to_string(settle.data().join("master.key")).unwrap();
+    for line in &logged {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
+        for unwanted in [&key[3..], secret, master_key.trim()] {
+            assert!(!line.contains(unwanted), "{line}");
+        }
+    }
+}
+
+fn two_nodes_share_a_store(settle: &Settle) {
+    let (first, one, _) = Serving::ready(settle);
+    let (second, two, _) = Serving::ready(settle);
+    let (_, key) = settle.key(&settle.merchant());
+    let body = r#"{"webhook_url":"https://93.184.215.14/hook","webhook_secret":"hush"}"#;
+    assert_eq!(ask(one, "PUT", "/v1/webhook", &key, body).status, 200);
+    assert_eq!(get(two, "/v1/webhook", &key).json()["webhook_url"], "https://93.184.215.14/hook");
+    first.stop();
+    assert_eq!(get(two, "/v1/webhook", &key).status, 200);
+    second.stop();
+}
+
+fn development_settings_are_said_loudly(settle: &mut Settle) {
+    settle.set("SETTLE_WEBHOOK__ALLOW_HTTP", "true");
+    let (_, key) = settle.key(&settle.merchant());
+    let (serving, api, _) = Serving::ready(settle);
+    let body = r#"{"webhook_url":"http://93.184.215.14/hook","webhook_secret":"hush"}"#;
+    assert_eq!(ask(api, "PUT", "/v1/webhook", &key, body).status, 200);
+    let logged = serving.stop();
+    assert!(logged.iter().any(|line| line.contains("\"WARN\"") && line.contains("GUARD")), "{logged:#?}");
+}
+
+#[test]
+fn an_address_that_is_taken_is_named_with_its_setting() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let settle = Settle::sqlite().with("SETTLE_API__LISTEN", &address);
+    let ran = settle.run(&["serve", "--role", "api"]);
+    assert!(ran.stderr.contains("api.listen") && ran.stderr.contains(&address), "{ran:?}");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+}
+
+#[test]
+fn a_database_that_is_away_ends_it_with_a_reason() {
+    let url = "postgres://settle:hunter2@127.0.0.1:9/settle";
+    let ran = Settle::sqlite().with("SETTLE_DATABASE_URL", url).run(&["serve"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("unavailable") && !ran.stderr.contains("hunter2"), "{ran:?}");
+}
+
+#[test]
+fn the_rate_limit_of_the_settings_holds() {
+    let settle =
+        Settle::sqlite().with("SETTLE_API__REQUESTS_PER_SECOND", "1").with("SETTLE_API__REQUESTS_BURST", "1");
+    let (_, key) = settle.key(&settle.merchant());
+    let (serving, api, _) = Serving::ready(&settle);
+    let statuses: Vec<u16> = (0..50).map(|_| get(api, "/v1/webhook", &key).status).collect();
+    assert!(statuses.contains(&429), "{statuses:?}");
+    serving.stop();
+}

@@ -1,0 +1,155 @@
+//! A running `settle serve`, its log, and a client that knows just enough HTTP.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::binary::Settle;
+
+/// How long a test waits for the service before it has failed.
+const PATIENCE: Duration = Duration::from_secs(50);
+
+/// A service that is killed with the test, if it does not stop before.
+pub struct Serving {
+    child: Child,
+    log: Receiver<String>,
+    /// What was logged so far, a line each.
+    pub logged: Vec<String>,
+}
+
+impl Serving {
+    /// Starts the service on ports that the system chooses.
+    pub fn start(settle: &Settle, arguments: &[&str]) -> Serving {
+        let arguments: Vec<&str> = ["serve"].iter().chain(arguments).copied().collect();
+        let mut child = settle
+            .command(&arguments)
+            .env("SETTLE_API__LISTEN", "127.0.0.1:0")
+            .env("SETTLE_OPERATOR__LISTEN", "127.0.0.1:0")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary runs");
+        let stderr = BufReader::new(child.stderr.take().expect("it was asked for"));
+        let (sender, log) = channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                // The test may have seen enough.
+                let _ = sender.send(line);
+            }
+        });
+        Serving { child, log, logged: Vec::new() }
+    }
+
+    /// Starts the service and waits until both listeners listen: the merchant's and the operator's address.
+    pub fn ready(settle: &Settle) -> (Serving, SocketAddr, SocketAddr) {
+        let mut serving = Serving::start(settle, &[]);
+        let api = serving.listens("the merchant API listens");
+        let operator = serving.listens("the operator's listener listens");
+        (serving, api, operator)
+    }
+
+    /// The address in the line that says so.
+    pub fn listens(&mut self, message: &str) -> SocketAddr {
+        let line = self.wait_for(message);
+        let line: Value = serde_json::from_str(&line).expect("a line of the log is JSON");
+        line["address"].as_str().expect("an address").parse().expect("an address")
+    }
+
+    /// Waits for a line of the log that contains the text.
+    pub fn wait_for(&mut self, text: &str) -> String {
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) => self.logged.push(line),
+                Err(fault) => panic!("{fault} while waiting for {text:?}: {:#?}", self.logged),
+            }
+            let line = self.logged.last().expect("just pushed");
+            if line.contains(text) {
+                return line.clone();
+            }
+        }
+    }
+
+    /// Sends a signal, by its name.
+    pub fn signal(&self, name: &str) {
+        let script = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
+    }
+
+    /// Waits until the service has stopped: its exit code, and all that it logged.
+    pub fn stopped(mut self) -> (Option<i32>, Vec<String>) {
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) => self.logged.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("it does not stop: {:#?}", self.logged),
+            }
+        }
+        let status = self.child.wait().expect("it has ended");
+        (status.code(), std::mem::take(&mut self.logged))
+    }
+
+    /// Stops the service as an init system does.
+    pub fn stop(self) -> Vec<String> {
+        self.signal("TERM");
+        let (code, logged) = self.stopped();
+        assert_eq!(code, Some(0), "{logged:#?}");
+        logged
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nobody to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|fault| panic!("{fault}: {self:?}"))
+    }
+
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")))
+    }
+}
+
+/// Asks for something, with a key unless it is empty.
+pub fn ask(address: SocketAddr, method: &str, path: &str, key: &str, body: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).expect("the service listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
+    let authorization =
+        if key.is_empty() { String::new() } else { format!("authorization: Bearer {key}\r\n") };
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nhost: settle\r\nconnection: close\r\n{authorization}\
+         content-length: {length}\r\n\r\n{body}"
+    );
+    stream.write_all(request.as_bytes()).expect("the service reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer to its end");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    let status = head.split(' ').nth(1).expect("a status line").parse().expect("a status");
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// Reads something with a key.
+pub fn get(address: SocketAddr, path: &str, key: &str) -> Answer {
+    ask(address, "GET", path, key, "")
+}

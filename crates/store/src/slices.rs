@@ -1,0 +1,122 @@
+//! Finding a page deep in a merchant's list without walking there.
+//!
+//! A list is cut into *slices*: runs of consecutive settlements whose number is kept in the database. To skip
+//! 10,000 rows a backend reads the newest slices, skips whole ones, and walks only the rest.
+//!
+//! What was read is remembered. Settlements are only ever added, so a list with the same total is the same
+//! list: a page that comes with the total the slices were read with was found in the right place, whoever
+//! else writes, on whatever node. With another total the slices are read again; if that too is overtaken, the
+//! rows are walked.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use settle_domain::ids::MerchantId;
+use settle_domain::page::OFFSET_MAX;
+
+/// A slice with more rows than this is cut. An offset below it is walked row by row.
+pub const SLICE_ROWS_MAX: i64 = 128;
+/// Rows in each slice after a cut; every slice but a merchant's only one has at least as many.
+pub const SLICE_ROWS_MIN: i64 = 64;
+/// The slices that must be looked at to skip the most rows a caller may skip.
+pub const SLICES_WALKED_MAX: i64 = OFFSET_MAX / SLICE_ROWS_MIN + 2;
+/// Merchants whose slices are remembered: some two megabytes.
+const REMEMBERED_MAX: usize = 256;
+
+/// Above every list key: no time of ours starts with eight set bits.
+pub const ABOVE_ALL: [u8; 8] = [0xff; 8];
+
+/// The newest slices of a list, and the total it had when they were read.
+#[derive(Debug)]
+pub struct Slices {
+    total: i64,
+    /// For each slice, newest first: its first key, and how many rows are skipped with it and all newer ones.
+    skipped: Vec<(Vec<u8>, i64)>,
+}
+
+/// Where to start to skip a number of rows: below this key, with so many rows left to skip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start<'a> {
+    /// The key.
+    pub below: &'a [u8],
+    /// The rows left to skip.
+    pub rest: i64,
+}
+
+impl Slices {
+    /// Slices in the order of their keys, newest first, each with the number of its rows.
+    #[must_use]
+    pub fn new(total: i64, slices: Vec<(Vec<u8>, i64)>) -> Slices {
+        let mut sum = 0;
+        let skipped = slices.into_iter().map(|(from_key, rows)| {
+            sum += rows;
+            (from_key, sum)
+        });
+        Slices { total, skipped: skipped.collect() }
+    }
+
+    /// The total the list had.
+    #[must_use]
+    pub fn total(&self) -> i64 {
+        self.total
+    }
+
+    /// Where to start to skip so many rows.
+    #[must_use]
+    pub fn start(&self, offset: i64) -> Start<'_> {
+        let whole = self.skipped.partition_point(|(_, skipped)| *skipped <= offset);
+        match whole.checked_sub(1).map(|last| &self.skipped[last]) {
+            None => Start { below: &ABOVE_ALL, rest: offset },
+            Some((from_key, skipped)) => Start { below: from_key, rest: offset - skipped },
+        }
+    }
+}
+
+/// The slices read last, by merchant. Bounded: when it is full it starts over.
+#[derive(Debug, Default)]
+pub struct SliceMemory(Mutex<HashMap<MerchantId, Arc<Slices>>>);
+
+impl SliceMemory {
+    /// The slices that were read last.
+    #[must_use]
+    pub fn recall(&self, merchant: MerchantId) -> Option<Arc<Slices>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&merchant).cloned()
+    }
+
+    /// Remembers slices that were just read.
+    pub fn remember(&self, merchant: MerchantId, slices: &Arc<Slices>) {
+        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if remembered.len() >= REMEMBERED_MAX && !remembered.contains_key(&merchant) {
+            remembered.clear();
+        }
+        remembered.insert(merchant, slices.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_slices_are_skipped_and_the_rest_is_left() {
+        let slices = Slices::new(300, vec![(vec![9], 100), (vec![5], 80), (vec![], 120)]);
+        let start = |offset| (slices.start(offset).below.to_vec(), slices.start(offset).rest);
+        assert_eq!(start(0), (ABOVE_ALL.to_vec(), 0));
+        assert_eq!(start(99), (ABOVE_ALL.to_vec(), 99));
+        assert_eq!(start(100), (vec![9], 0));
+        assert_eq!(start(181), (vec![5], 1));
+        assert_eq!(start(299), (vec![5], 119));
+        assert_eq!(start(10_000), (vec![], 9_700), "below the empty key there is nothing");
+    }
+
+    #[test]
+    fn the_memory_is_bounded() {
+        let memory = SliceMemory::default();
+        let slices = Arc::new(Slices::new(0, Vec::new()));
+        for number in 0..=REMEMBERED_MAX as u128 {
+            memory.remember(MerchantId(uuid::Uuid::from_u128(number)), &slices);
+        }
+        assert_eq!(memory.0.lock().unwrap().len(), 1);
+        assert!(memory.recall(MerchantId(uuid::Uuid::from_u128(REMEMBERED_MAX as u128))).is_some());
+    }
+}
