@@ -82,11 +82,9 @@ fn master_key(config: &Config) -> Finding {
 async fn database(config: &Config) -> Vec<Finding> {
     let url = without_secrets(config.database_url().expose_secret());
     if wiring::sqlite_file(config).is_some_and(|file| !file.exists()) {
-        return vec![finding(
-            "database",
-            Verdict::Ok,
-            format!("{url} is not there yet: settle serve makes it"),
-        )];
+        let schema = "is not there yet: run settle migrate (settle serve does it too)";
+        let file = format!("{url} is not there yet, and will be made");
+        return vec![finding("database", Verdict::Ok, file), finding("schema", Verdict::Warning, schema)];
     }
     let store = match wiring::store(config) {
         Ok(store) => store,
