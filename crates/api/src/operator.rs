@@ -7,11 +7,15 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
 use settle_store::Store;
+
+use crate::error::ApiError;
+use crate::http::{EnvelopeState, envelope};
 
 /// How long the database may take to answer before the service counts as not ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -19,6 +23,8 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 /// What the operator's listener can reach.
 #[derive(Clone)]
 pub struct OperatorState {
+    /// What the outermost layer works with.
+    pub envelope: EnvelopeState,
     /// The database.
     pub store: Arc<dyn Store>,
     /// The metrics, ready to be printed.
@@ -33,6 +39,9 @@ pub(crate) fn router(state: OperatorState) -> Router {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(print_metrics))
+        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .fallback(async || ApiError::NotFound)
+        .layer(from_fn_with_state(state.envelope.clone(), envelope))
         .with_state(state)
 }
 

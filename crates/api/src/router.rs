@@ -34,7 +34,7 @@ pub fn merchant(state: &ApiState) -> Router {
         .method_not_allowed_fallback(known_route)
         .merge(public)
         .fallback(async || ApiError::NotFound)
-        .layer(from_fn_with_state(state.clone(), envelope))
+        .layer(from_fn_with_state(state.envelope(), envelope))
         .with_state(state.clone())
 }
 

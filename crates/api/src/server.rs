@@ -1,5 +1,5 @@
-//! Serving a router on a listener: bounded connections, a limit on slow clients, and a stop that lets
-//! requests finish.
+//! Serving a router on a listener: bounded connections, limits on clients that send or read slowly, and a
+//! stop that lets requests finish.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 
 /// The bounds of a listener.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +21,8 @@ pub struct ServerLimits {
     pub connections_max: usize,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
+    /// How long a client may leave an answer unread.
+    pub write_timeout: Duration,
     /// How long requests under way may take to finish when the service stops.
     pub shutdown_timeout: Duration,
 }
@@ -29,6 +32,7 @@ impl Default for ServerLimits {
         ServerLimits {
             connections_max: 4_096,
             header_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(30),
             shutdown_timeout: Duration::from_secs(20),
         }
     }
@@ -47,7 +51,8 @@ pub async fn serve(
     let places = Arc::new(Semaphore::new(limits.connections_max));
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout);
+    // A client that has said all it wants to say may close its half; it still gets its answer.
+    http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).half_close(true);
     let mut stop = std::pin::pin!(stop);
     loop {
         let accepted = tokio::select! {
@@ -62,8 +67,10 @@ pub async fn serve(
                 continue;
             }
         };
-        let connection =
-            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router.clone()));
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(limits.write_timeout));
+        let stream = TokioIo::new(Box::pin(stream));
+        let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone()));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(fault) = connection.await {

@@ -10,7 +10,7 @@ use settle_store::Store;
 use settle_webhooks::guard::Guard;
 use settle_webhooks::sender::Transport;
 
-use crate::http::RateLimiter;
+use crate::http::{EnvelopeState, RateLimiter};
 use crate::language::Messages;
 
 /// The bounds of one request.
@@ -55,7 +55,7 @@ pub struct Parts {
     /// Where randomness comes from.
     pub entropy: Arc<dyn Entropy>,
     /// What errors say, in every language.
-    pub messages: Messages,
+    pub messages: Arc<Messages>,
     /// The bounds of one request.
     pub limits: Limits,
 }
@@ -75,6 +75,16 @@ impl ApiState {
     pub fn new(parts: Parts) -> ApiState {
         let rate_limiter = RateLimiter::new(&parts.limits);
         ApiState(Arc::new(Shared { parts, rate_limiter }))
+    }
+
+    /// What the outermost layer works with.
+    pub(crate) fn envelope(&self) -> EnvelopeState {
+        EnvelopeState {
+            clock: self.clock.clone(),
+            entropy: self.entropy.clone(),
+            messages: self.messages.clone(),
+            request_timeout: self.limits.request_timeout,
+        }
     }
 
     /// Who has asked how often.

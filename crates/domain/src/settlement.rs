@@ -13,8 +13,10 @@ use crate::quote::FixedSide;
 use crate::time::Timestamp;
 
 mod import;
+mod object;
 
 pub use import::{FieldProblem, parse};
+pub use object::parse_object;
 
 /// The one kind of event there is.
 pub const EVENT_TYPE: &str = "settlement.completed";

@@ -141,7 +141,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
         crate::output::print_text(settle_api::openapi_text())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (config, figment) = config::load(cli.config.as_deref(), &std::env::vars().collect())?;
+    let (config, figment) = config::load(cli.config.as_deref(), &config::environment(std::env::vars_os())?)?;
     logging::start(&config)?;
     match cli.command {
         Command::Serve(command) => command.run(config).await?,

@@ -13,7 +13,7 @@ mod load;
 mod show;
 mod text;
 
-pub use load::{ConfigFault, DEFAULTS, Environment, load};
+pub use load::{ConfigFault, DEFAULTS, Environment, environment, load};
 pub(crate) use show::without_secrets;
 pub use show::{Shown, shown};
 
@@ -68,6 +68,9 @@ pub struct Api {
     /// How long a body may take.
     #[serde(deserialize_with = "text::duration")]
     pub body_timeout: Duration,
+    /// How long an answer may be left unread.
+    #[serde(deserialize_with = "text::duration")]
+    pub write_timeout: Duration,
     /// How long an answer may take.
     #[serde(deserialize_with = "text::duration")]
     pub request_timeout: Duration,
@@ -148,6 +151,18 @@ pub struct Shutdown {
 }
 
 impl Config {
+    /// Settings that are fine one by one and not together.
+    fn check(&self) -> Result<(), String> {
+        if self.webhook.timeout >= self.api.request_timeout {
+            // A request for a test delivery waits for the attempt.
+            return Err("webhook.timeout must be shorter than api.request_timeout".to_owned());
+        }
+        if self.webhook.retry_first > self.webhook.retry_max {
+            return Err("webhook.retry_first must not be longer than webhook.retry_max".to_owned());
+        }
+        Ok(())
+    }
+
     /// The URL of the database: what is set, or else the SQLite file in the data folder. It may hold a
     /// password.
     #[must_use]
@@ -157,5 +172,21 @@ impl Config {
             return format!("sqlite://{}", self.data_dir.join("settle.db").display()).into();
         }
         self.database_url.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        for (name, value, words) in [
+            ("SETTLE_WEBHOOK__TIMEOUT", "30s", "webhook.timeout must be shorter than api.request_timeout"),
+            ("SETTLE_WEBHOOK__RETRY_FIRST", "2h", "webhook.retry_first must not be longer"),
+        ] {
+            let refused = load(None, &vec![(name.to_owned(), value.to_owned())]).unwrap_err().to_string();
+            assert!(refused.contains(words), "{refused}");
+        }
     }
 }

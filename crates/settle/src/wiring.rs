@@ -65,6 +65,7 @@ pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringFault> {
         if let Some(folder) = store.path().parent().filter(|folder| !folder.as_os_str().is_empty()) {
             make_folder(folder)?;
         }
+        make_private_file(store.path())?;
         return Ok(Arc::new(store));
     }
     Err(WiringFault::Database("starts with neither sqlite:// nor postgres://".to_owned()))
@@ -132,6 +133,16 @@ fn make_master_key(path: &Path, entropy: &dyn Entropy) -> io::Result<()> {
 fn make_folder(path: &Path) -> Result<(), WiringFault> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|source| WiringFault::DataFolder { path: path.to_owned(), source })
+}
+
+/// An empty file that its owner alone can read, unless there is one. SQLite gives the files beside it the
+/// same mode.
+fn make_private_file(path: &Path) -> Result<(), WiringFault> {
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    match made {
+        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop).map_err(|source| WiringFault::DataFolder { path: path.to_owned(), source }),
+    }
 }
 
 /// The judge of webhook URLs.

@@ -1,14 +1,14 @@
 //! Notification deliveries.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
-use settle_store::{DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult};
+use settle_store::{
+    CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult,
+};
 use sqlx::postgres::PgRow;
 
 use crate::convert::{At, array, column, id, optional_time, time};
@@ -167,36 +167,20 @@ impl DeliveryWrites for PostgresTx {
 
 impl PostgresTx {
     async fn count_deliveries(&mut self, changes: CountChanges) -> StoreResult<()> {
-        let merchants = changes.0.len() as u64;
-        if merchants == 0 {
+        let changes = changes.into_rows();
+        if changes.is_empty() {
             return Ok(());
         }
-        let changes: Vec<(MerchantId, [i64; 3])> = changes.0.into_iter().collect();
         let query = sqlx::query(COUNT)
             .bind(array(&changes, |(merchant, _)| merchant.0))
             .bind(array(&changes, |(_, [pending, _, _])| *pending))
             .bind(array(&changes, |(_, [_, delivered, _])| *delivered))
             .bind(array(&changes, |(_, [_, _, dead])| *dead));
         let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
-        if counted.rows_affected() != merchants {
+        if counted.rows_affected() != changes.len() as u64 {
             return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
         }
         Ok(())
-    }
-}
-
-/// How the counts of pending, delivered and dead rows change, per merchant.
-#[derive(Default)]
-struct CountChanges(BTreeMap<MerchantId, [i64; 3]>);
-
-impl CountChanges {
-    fn add(&mut self, merchant: MerchantId, status: DeliveryStatus, number: i64) {
-        let position = match status {
-            DeliveryStatus::Pending => 0,
-            DeliveryStatus::Delivered => 1,
-            DeliveryStatus::Dead => 2,
-        };
-        self.0.entry(merchant).or_default()[position] += number;
     }
 }
 

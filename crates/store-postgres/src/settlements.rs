@@ -1,7 +1,6 @@
 //! Completed settlements, their slices and their internal pricing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::Arc;
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, SettlementId};
@@ -9,7 +8,9 @@ use settle_domain::money::Decimal;
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::pricing::InternalPricing;
 use settle_domain::settlement::Record;
-use settle_store::slices::{ABOVE_ALL, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, Slices, Start};
+use settle_store::slices::{
+    self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
+};
 use settle_store::{
     NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites, StoreError, StoreResult,
 };
@@ -103,28 +104,17 @@ settle_store::statements! {
 #[async_trait]
 impl SettlementReads for PostgresStore {
     async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<Page<Record>> {
-        let (limit, offset) = (page.limit(), page.offset());
-        if offset < SLICE_ROWS_MAX {
-            return self.page_below(merchant, Start { below: &ABOVE_ALL, rest: offset }, limit).await;
-        }
-        if let Some(slices) = self.slices.recall(merchant) {
-            let found = self.page_below(merchant, slices.start(offset), limit).await?;
-            if found.total == slices.total() {
-                return Ok(found);
-            }
-        }
-        let slices = Arc::new(self.read_slices(merchant).await?);
-        self.slices.remember(merchant, &slices);
-        let found = self.page_below(merchant, slices.start(offset), limit).await?;
-        if found.total == slices.total() {
-            return Ok(found);
-        }
-        self.page_below(merchant, Start { below: &ABOVE_ALL, rest: offset }, limit).await
+        slices::page(self, merchant, page).await
     }
 }
 
-impl PostgresStore {
-    async fn read_slices(&self, merchant: MerchantId) -> StoreResult<Slices> {
+#[async_trait]
+impl SlicedList for PostgresStore {
+    fn memory(&self) -> &SliceMemory {
+        &self.slices
+    }
+
+    async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices> {
         let query = sqlx::query(SLICES).bind(merchant.0).bind(SLICES_WALKED_MAX);
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
@@ -132,8 +122,7 @@ impl PostgresStore {
         Ok(Slices::new(column(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
     }
 
-    /// A page, and the total in the same snapshot.
-    async fn page_below(
+    async fn page_from(
         &self,
         merchant: MerchantId,
         start: Start<'_>,

@@ -1,7 +1,5 @@
 //! Notification deliveries.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use serde_json::json;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
@@ -9,7 +7,9 @@ use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
-use settle_store::{DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult};
+use settle_store::{
+    CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult,
+};
 use sqlx::sqlite::SqliteRow;
 
 use crate::convert::{column, hex, id, json_rows, optional_time, time};
@@ -172,11 +172,12 @@ impl DeliveryWrites for SqliteTx {
 
 impl SqliteTx {
     async fn count_deliveries(&mut self, changes: CountChanges) -> StoreResult<()> {
-        let merchants = changes.0.len() as u64;
-        if merchants == 0 {
+        let changes = changes.into_rows();
+        if changes.is_empty() {
             return Ok(());
         }
-        let rows = json_rows(changes.0.into_iter().map(|(merchant, [pending, delivered, dead])| {
+        let merchants = changes.len() as u64;
+        let rows = json_rows(changes.into_iter().map(|(merchant, [pending, delivered, dead])| {
             json!([hex(merchant.0.as_bytes()), pending, delivered, dead])
         }));
         let counted = sqlx::query(COUNT).bind(rows).execute(&mut *self.inner).await.map_err(store_error)?;
@@ -184,21 +185,6 @@ impl SqliteTx {
             return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
         }
         Ok(())
-    }
-}
-
-/// How the counts of pending, delivered and dead rows change, per merchant.
-#[derive(Default)]
-struct CountChanges(BTreeMap<MerchantId, [i64; 3]>);
-
-impl CountChanges {
-    fn add(&mut self, merchant: MerchantId, status: DeliveryStatus, number: i64) {
-        let position = match status {
-            DeliveryStatus::Pending => 0,
-            DeliveryStatus::Delivered => 1,
-            DeliveryStatus::Dead => 2,
-        };
-        self.0.entry(merchant).or_default()[position] += number;
     }
 }
 

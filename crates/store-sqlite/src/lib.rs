@@ -39,6 +39,8 @@ use error::store_error;
 const READERS_MAX: u32 = 4;
 /// How long a caller waits for a connection; the writer's queue is bounded by it.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How much of the journal a large transaction leaves behind on the disk.
+const JOURNAL_BYTES_KEPT: &str = "67108864";
 /// How long a statement waits for another process that holds the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -96,7 +98,7 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true)
-            .pragma("temp_store", "memory");
+            .pragma("journal_size_limit", JOURNAL_BYTES_KEPT);
         let pool = |connections_max: u32| {
             SqlitePoolOptions::new().max_connections(connections_max).acquire_timeout(ACQUIRE_TIMEOUT)
         };

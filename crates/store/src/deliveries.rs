@@ -1,5 +1,7 @@
 //! Notification deliveries: the log a merchant reads, and the queue the dispatcher works on.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
@@ -32,6 +34,28 @@ pub struct DeliveryState {
     pub merchant_id: MerchantId,
     /// The delivery after the attempt; its frozen parts are not written.
     pub delivery: Delivery,
+}
+
+/// How the counts of a merchant's pending, delivered and dead rows change.
+#[derive(Debug, Default)]
+pub struct CountChanges(BTreeMap<MerchantId, [i64; 3]>);
+
+impl CountChanges {
+    /// Adds to one merchant's count of one status.
+    pub fn add(&mut self, merchant: MerchantId, status: DeliveryStatus, number: i64) {
+        let position = match status {
+            DeliveryStatus::Pending => 0,
+            DeliveryStatus::Delivered => 1,
+            DeliveryStatus::Dead => 2,
+        };
+        self.0.entry(merchant).or_default()[position] += number;
+    }
+
+    /// Each merchant with the changes of its pending, delivered and dead rows.
+    #[must_use]
+    pub fn into_rows(self) -> Vec<(MerchantId, [i64; 3])> {
+        self.0.into_iter().collect()
+    }
 }
 
 /// Questions about deliveries.

@@ -14,7 +14,7 @@
 //! 2. Write the SQL in the same file of both backends, inside `statements!`, as `hot` when a request or a
 //!    delivery waits for it. Batches are one statement, not a loop. Where the backends differ, a comment says
 //!    "differs because".
-//! 3. Add the behaviour to the noun's file in [`conformance`], and to the model there if it changes what
+//! 3. Add the behaviour to the noun's file in `conformance`, and to the model there if it changes what
 //!    lists show.
 //! 4. The backends' tests pick it up by themselves, and read the plan of every hot statement.
 //!
@@ -38,7 +38,7 @@ pub mod statements;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
-pub use deliveries::{DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery};
+pub use deliveries::{CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery};
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use error::StoreError;
 pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};

@@ -11,8 +11,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use async_trait::async_trait;
 use settle_domain::ids::MerchantId;
-use settle_domain::page::OFFSET_MAX;
+use settle_domain::page::{OFFSET_MAX, Page, PageRequest};
+use settle_domain::settlement::Record;
+
+use crate::StoreResult;
 
 /// A slice with more rows than this is cut. An offset below it is walked row by row.
 pub const SLICE_ROWS_MAX: i64 = 128;
@@ -91,6 +95,50 @@ impl SliceMemory {
         }
         remembered.insert(merchant, slices.clone());
     }
+}
+
+/// What a backend must offer for [`page`].
+#[async_trait]
+pub trait SlicedList {
+    /// The slices read last.
+    fn memory(&self) -> &SliceMemory;
+
+    /// The newest slices, [`SLICES_WALKED_MAX`] at most, and the total in the same snapshot.
+    async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices>;
+
+    /// A page from the given start, and the total in the same snapshot.
+    async fn page_from(
+        &self,
+        merchant: MerchantId,
+        start: Start<'_>,
+        limit: i64,
+    ) -> StoreResult<Page<Record>>;
+}
+
+/// A page of a merchant's list, at a cost that depends neither on its depth nor on the list's length.
+pub async fn page(
+    list: &(impl SlicedList + Sync),
+    merchant: MerchantId,
+    request: PageRequest,
+) -> StoreResult<Page<Record>> {
+    let (limit, offset) = (request.limit(), request.offset());
+    let walked = Start { below: &ABOVE_ALL, rest: offset };
+    if offset < SLICE_ROWS_MAX {
+        return list.page_from(merchant, walked, limit).await;
+    }
+    if let Some(slices) = list.memory().recall(merchant) {
+        let found = list.page_from(merchant, slices.start(offset), limit).await?;
+        if found.total == slices.total() {
+            return Ok(found);
+        }
+    }
+    let slices = Arc::new(list.slices_read(merchant).await?);
+    list.memory().remember(merchant, &slices);
+    let found = list.page_from(merchant, slices.start(offset), limit).await?;
+    if found.total == slices.total() {
+        return Ok(found);
+    }
+    list.page_from(merchant, walked, limit).await
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The outermost layer: request id, time limit, panics, the error envelope, the log line and the metrics.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -10,16 +11,29 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use serde::Serialize;
 use settle_domain::ids::RequestId;
+use settle_domain::seams::{Clock, Entropy};
 use tracing::Instrument;
 
 use crate::error::{ApiError, ErrorBody};
 use crate::language::Messages;
-use crate::state::ApiState;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Wraps every request of the merchant API.
-pub async fn envelope(State(state): State<ApiState>, request: Request, next: Next) -> Response {
+/// What the outermost layer of a listener works with.
+#[derive(Clone)]
+pub struct EnvelopeState {
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where randomness comes from.
+    pub entropy: Arc<dyn Entropy>,
+    /// What errors say, in every language.
+    pub messages: Arc<Messages>,
+    /// How long a request may take to be answered.
+    pub request_timeout: Duration,
+}
+
+/// Wraps every request of a listener.
+pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next: Next) -> Response {
     let request_id = RequestId::new(state.clock.now(), &*state.entropy);
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
@@ -51,9 +65,9 @@ pub async fn envelope(State(state): State<ApiState>, request: Request, next: Nex
 }
 
 /// Runs the handler; a panic or a handler that takes too long becomes an error like any other.
-async fn answer(state: &ApiState, request: Request, next: Next) -> Response {
+async fn answer(state: &EnvelopeState, request: Request, next: Next) -> Response {
     let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match tokio::time::timeout(state.limits.request_timeout, handled).await {
+    match tokio::time::timeout(state.request_timeout, handled).await {
         Ok(Ok(response)) => response,
         Ok(Err(panic)) => {
             let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());

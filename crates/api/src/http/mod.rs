@@ -9,7 +9,7 @@ mod success;
 
 pub use authentication::Caller;
 pub use body::read_json;
-pub use envelope::envelope;
+pub use envelope::{EnvelopeState, envelope};
 pub use query::{Paging, PagingParameters, Parameters};
 pub use rate_limit::RateLimiter;
 pub use success::{json, no_store};

@@ -22,7 +22,8 @@ pub(super) enum SettlementCommand {
     ///
     /// A line has the fields of the settlement record and `merchant_id`, and may have `pricing` with
     /// `provider_rate`, `spread_revenue` and `partner_commission`. Importing the same settlement again is
-    /// fine. If any line is bad nothing is imported.
+    /// fine. If any line is bad nothing is imported. All of it is one transaction: on SQLite nothing else can
+    /// be written meanwhile.
     Import(Import),
 }
 

@@ -1,5 +1,6 @@
 //! Reading the settings, and refusing what is not one, with the nearest name.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use figment::providers::{Format, Toml};
@@ -18,6 +19,8 @@ const PREFIX: &str = "SETTLE_";
 pub const CONFIG_VARIABLE: &str = "SETTLE_CONFIG";
 /// The file that is read when none is named.
 const DEFAULT_FILE: &str = "settle.toml";
+/// Settings whose values are never repeated.
+const SECRETS: [&str; 2] = ["database_url", "master_key"];
 /// Names further apart than this are not suggested.
 const SUGGESTION_DISTANCE_MAX: usize = 4;
 
@@ -49,6 +52,18 @@ fn suggested(name: Option<&str>) -> String {
 /// The environment variables that concern us.
 pub type Environment = Vec<(String, String)>;
 
+/// Picks them out. Whatever else is there may be anything.
+pub fn environment(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Environment, ConfigFault> {
+    let ours = variables.filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
+        let not_text = |_| ConfigFault::BadValue(format!("{name}: is not UTF-8"));
+        Some(value.into_string().map_err(not_text).map(|value| (name.clone(), value)))
+    });
+    ours.collect()
+}
+
 /// Reads the settings: defaults, then the file, then the environment. Gives also where each came from.
 pub fn load(file: Option<&Path>, environment: &Environment) -> Result<(Config, Figment), ConfigFault> {
     let defaults = Figment::from(Toml::string(DEFAULTS));
@@ -62,11 +77,12 @@ pub fn load(file: Option<&Path>, environment: &Environment) -> Result<(Config, F
         None => {}
     }
     let figment = figment.merge(Variables::read(environment, &known)?);
-    let config = figment.extract().map_err(|fault| bad_value(&fault))?;
+    let config: Config = figment.extract().map_err(|fault| bad_value(&fault))?;
+    config.check().map_err(ConfigFault::BadValue)?;
     Ok((config, figment))
 }
 
-/// Which key, what is wrong, where it was set.
+/// Which key, what is wrong, where it was set. What is secret is not repeated.
 fn bad_value(fault: &figment::Error) -> ConfigFault {
     let key = fault.path.join(".");
     let place = fault.metadata.as_ref().and_then(|metadata| match &metadata.source {
@@ -74,12 +90,22 @@ fn bad_value(fault: &figment::Error) -> ConfigFault {
         None => (metadata.name == ENVIRONMENT).then(|| variable(&key)),
     });
     let place = place.map_or(String::new(), |place| format!(" (set in {place})"));
-    ConfigFault::BadValue(format!("{key}: {}{place}", fault.kind))
+    let problem =
+        if SECRETS.contains(&key.as_str()) { "must be text".to_owned() } else { fault.kind.to_string() };
+    ConfigFault::BadValue(format!("{key}: {problem}{place}"))
 }
 
-/// A file that cannot be read at all.
-fn unreadable(file: &Path, fault: &figment::Error) -> ConfigFault {
-    ConfigFault::BadValue(format!("{}: {}", file.display(), fault.kind))
+/// Reads a file as TOML. An error says where it is and what, and shows nothing of the file: the line may hold
+/// a password.
+fn check_syntax(file: &Path) -> Result<(), ConfigFault> {
+    let bad = |problem: String| ConfigFault::BadValue(format!("{}: {problem}", file.display()));
+    let text = std::fs::read_to_string(file).map_err(|fault| bad(fault.to_string()))?;
+    let parsed: Result<toml::Table, toml::de::Error> = toml::from_str(&text);
+    parsed.map(drop).map_err(|fault| {
+        let line = fault.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+        let place = line.map_or(String::new(), |line| format!("line {line}: "));
+        bad(format!("{place}not TOML: {}", fault.message().replace('\n', ", ")))
+    })
 }
 
 /// Every setting as `section.key`, with its default.
@@ -102,8 +128,11 @@ pub(super) fn leaves(figment: &Figment) -> Result<Vec<(String, Value)>, Box<figm
 }
 
 fn merge_file(figment: Figment, file: &Path, known: &[(String, Value)]) -> Result<Figment, ConfigFault> {
+    check_syntax(file)?;
     let own = Figment::from(Toml::file_exact(file));
-    for (key, _) in leaves(&own).map_err(|fault| unreadable(file, &fault))? {
+    for (key, _) in
+        leaves(&own).map_err(|_| ConfigFault::BadValue(format!("{}: not TOML", file.display())))?
+    {
         if !known.iter().any(|(name, _)| *name == key) {
             let suggestion = nearest(&key, known.iter().map(|(name, _)| name.clone()));
             return Err(ConfigFault::UnknownKey { place: file.display().to_string(), key, suggestion });

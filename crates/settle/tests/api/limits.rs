@@ -20,6 +20,8 @@ on_both_stores! {
     a_body_that_never_ends_is_a_400,
     an_answer_that_takes_too_long_is_a_503,
     more_connections_than_allowed_wait_their_turn,
+    an_answer_left_unread_frees_its_place,
+    a_client_that_has_said_all_still_gets_its_answer,
 }
 
 /// Values of `limit` that are refused.
@@ -170,4 +172,23 @@ async fn more_connections_than_allowed_wait_their_turn(mut setup: Setup) {
     first.write("GET").await;
     merchant.get("/v1/webhook").await.ok();
     first.read_to_close().await;
+}
+
+async fn an_answer_left_unread_frees_its_place(mut setup: Setup) {
+    setup.server.connections_max = 1;
+    setup.server.write_timeout = SHORT;
+    let merchant = setup.merchant().await;
+    // More answers than the sockets' buffers hold, and nobody reads them.
+    let mut unread = Connection::open(&merchant.service).await;
+    unread.write("GET /openapi.json HTTP/1.1\r\nhost: settle\r\n\r\n".repeat(200)).await;
+    merchant.get("/v1/webhook").await.ok();
+    drop(unread);
+}
+
+async fn a_client_that_has_said_all_still_gets_its_answer(setup: Setup) {
+    let service = setup.start().await;
+    let mut connection = Connection::open(&service).await;
+    connection.write("GET /v1/webhook HTTP/1.1\r\nhost: settle\r\n\r\n").await;
+    connection.close_half().await;
+    connection.answer("GET", "/v1/webhook").await.refused(401, "invalid_credentials");
 }

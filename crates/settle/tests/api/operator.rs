@@ -3,17 +3,20 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
+use settle_api::http::EnvelopeState;
 use settle_api::server::{self, ServerLimits};
-use settle_api::{OperatorState, router};
+use settle_api::{Messages, OperatorState, router};
+use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_store::Store;
 use tokio::net::TcpListener;
 
 use crate::answer::Answer;
 use crate::merchant::Ask;
-use crate::service::Setup;
+use crate::service::{NOW, Setup};
 
 on_both_stores! {
     healthz_says_that_the_process_answers,
@@ -23,6 +26,7 @@ on_both_stores! {
     readyz_is_a_503_when_the_database_is_away,
     metrics_are_printed_for_prometheus,
     merchants_cannot_reach_it,
+    what_it_does_not_know_is_refused_in_the_envelope,
 }
 
 struct Operator {
@@ -34,7 +38,13 @@ impl Operator {
     async fn start(store: Arc<dyn Store>) -> Operator {
         let draining = Arc::new(AtomicBool::new(false));
         let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let state = OperatorState { store, metrics, draining: draining.clone() };
+        let envelope = EnvelopeState {
+            clock: Arc::new(ManualClock::at(NOW.parse().expect("a time"))),
+            entropy: Arc::new(SeededEntropy::new(1)),
+            messages: Arc::new(Messages::load().expect("the languages are complete")),
+            request_timeout: Duration::from_secs(30),
+        };
+        let state = OperatorState { envelope, store, metrics, draining: draining.clone() };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let router = router::operator(state);
@@ -102,4 +112,12 @@ async fn merchants_cannot_reach_it(setup: Setup) {
     for path in ["/healthz", "/readyz", "/metrics", "/operator/v1/settlements"] {
         merchant.get(path).await.refused(404, "not_found");
     }
+}
+
+/// HTTP, every surface: unknown routes and wrong methods.
+async fn what_it_does_not_know_is_refused_in_the_envelope(setup: Setup) {
+    let operator = Operator::start(setup.into_scratch().share()).await;
+    operator.get("/nothing").await.refused(404, "not_found");
+    let wrong_method = Ask::new(operator.address, "DELETE", "/healthz").exchange().await;
+    wrong_method.refused(405, "not_found");
 }

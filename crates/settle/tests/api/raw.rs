@@ -26,6 +26,11 @@ impl Connection {
         self.0.write_all(bytes.as_ref()).await.expect("the service reads");
     }
 
+    /// Says that nothing more will be written.
+    pub async fn close_half(&mut self) {
+        self.0.shutdown().await.expect("the connection is open");
+    }
+
     /// Everything that comes until the service closes the connection.
     pub async fn read_to_close(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();

@@ -76,7 +76,7 @@ impl Setup {
             transport: courier.clone(),
             clock: self.clock.unwrap_or_else(|| clock.clone()),
             entropy: entropy.clone(),
-            messages: Messages::load().expect("the languages are complete"),
+            messages: Arc::new(Messages::load().expect("the languages are complete")),
             limits: self.limits,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -167,3 +167,30 @@ fn the_defaults_are_a_settings_file() {
         assert!(defaults.contains(&format!("{name} = ")), "{key} is documented");
     }
 }
+
+#[test]
+fn an_error_in_the_file_shows_nothing_of_its_line() {
+    let settle = Settle::sqlite();
+    for (text, place) in [
+        ("\ndatabase_url = \"postgres://u:hush@h/d\n", "settle.toml: line 2: not TOML"),
+        ("master_key = 1234567890", "master_key: must be text (set in settle.toml)"),
+    ] {
+        settle.write("settle.toml", text);
+        let ran = settle.run(&["config", "show"]);
+        assert!(ran.failed().contains(place), "{ran:?}");
+        assert!(!ran.failed().contains("hush") && !ran.failed().contains("123456"), "{ran:?}");
+    }
+}
+
+#[test]
+fn variables_of_others_may_be_anything() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let settle = Settle::sqlite();
+    let bytes = OsStr::from_bytes(b"\xff");
+    let run = |name: &str| settle.command(&["config", "show"]).env(name, bytes).output().expect("it runs");
+    assert!(run("OTHER").status.success());
+    let refused = run("SETTLE_LOG__LEVEL");
+    let text = String::from_utf8(refused.stderr).expect("an error is text");
+    assert!(!refused.status.success() && text.contains("SETTLE_LOG__LEVEL: is not UTF-8"), "{text}");
+}

@@ -13,6 +13,7 @@ on_both_stores! {
     the_example_file_can_be_imported,
     the_same_again_changes_nothing,
     standard_input_is_read,
+    what_can_be_read_once_is_read,
     merchant_is_for_lines_that_name_none,
     blank_lines_and_a_missing_last_newline_are_fine,
     a_repetition_inside_the_file_counts_once,
@@ -101,6 +102,12 @@ fn standard_input_is_read(settle: &Settle) {
     let ran = settle.run_with(&["settlement", "import", "-", "--json"], &lines(&merchant, 0..2));
     assert_eq!(ran.json()["recorded"], 2);
     assert_eq!(recorded(settle, &merchant).0, 2);
+}
+
+fn what_can_be_read_once_is_read(settle: &Settle) {
+    let merchant = settle.merchant();
+    let ran = settle.run_with(&["settlement", "import", "/dev/stdin", "--json"], &lines(&merchant, 0..3));
+    assert_eq!(ran.json()["recorded"], 3);
 }
 
 fn merchant_is_for_lines_that_name_none(settle: &Settle) {

@@ -9,6 +9,7 @@ on_both_stores! {
     every_bad_line_is_named_with_its_field,
     every_field_of_the_table_is_checked,
     a_line_that_is_no_object_is_named,
+    a_key_that_stands_there_twice_is_named,
     a_conflict_names_the_line,
     a_conflict_in_a_later_batch_leaves_nothing,
     a_conflict_inside_the_file_names_the_line,
@@ -162,4 +163,12 @@ fn many_problems_are_listed_up_to_a_limit(settle: &Settle) {
     let reason = refused(settle, &merchant, &"{}\n".repeat(1_000));
     assert!(reason.lines().count() < 100, "{} lines", reason.lines().count());
     assert!(reason.contains("more problems"), "{reason}");
+}
+
+fn a_key_that_stands_there_twice_is_named(settle: &Settle) {
+    let merchant = settle.merchant();
+    let good = lines(&merchant, 0..1);
+    let twice = good.trim_end().replacen('{', "{\"incoming_amount\":\"9.00\",", 1);
+    let words = refused(settle, &merchant, &twice);
+    assert!(words.contains("line 1: ") && words.contains("incoming_amount stands there twice"), "{words}");
 }

@@ -25,6 +25,8 @@ fn it_is_made_once_for_its_owner_alone(settle: &Settle) {
     let mode = |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
     assert_eq!(mode(&path), 0o600);
     assert_eq!(mode(&settle.data()), 0o700);
+    let database = settle.data().join("settle.db");
+    assert!(!database.exists() || mode(&database) == 0o600, "the database is its owner's alone");
     let key = std::fs::read_to_string(&path).unwrap();
     assert_eq!(key.trim().len(), 64);
     settle.merchant();

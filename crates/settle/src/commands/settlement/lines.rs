@@ -1,13 +1,13 @@
 //! Reading an import file line by line, and naming the line and the field of every problem.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use settle_domain::ids::MerchantId;
-use settle_domain::settlement::{CompletedSettlement, parse};
+use settle_domain::settlement::{CompletedSettlement, parse, parse_object};
 
 use super::progress::Progress;
 use crate::commands::CommandFault;
@@ -38,22 +38,28 @@ impl Merchants {
     }
 
     pub fn refuse_unknown(&self, known: &[MerchantId]) -> Result<(), CommandFault> {
+        let known: HashSet<&MerchantId> = known.iter().collect();
         let unknown = self.0.iter().filter(|(merchant, _)| !known.contains(merchant));
         let problems = unknown
             .map(|(merchant, line)| format!("line {line}: merchant_id: there is no merchant {merchant}"));
-        refuse(problems.collect(), 0)
+        let mut problems: Vec<String> = problems.collect();
+        let unlisted = problems.len().saturating_sub(PROBLEMS_LISTED_MAX);
+        problems.truncate(PROBLEMS_LISTED_MAX);
+        refuse(problems, unlisted)
     }
 }
 
 impl Lines {
-    /// Opens the file. Standard input is copied to a temporary file first, so that it can be read twice.
+    /// Opens the file. Standard input, or anything else that can be read only once, is copied to a temporary
+    /// file first.
     pub fn open(path: &Path, merchant: Option<MerchantId>) -> Result<Lines, CommandFault> {
+        let refused = |fault: io::Error| CommandFault::Refused(format!("{}: {fault}", path.display()));
         let file = if path == Path::new("-") {
-            let mut file = tempfile::tempfile()?;
-            io::copy(&mut io::stdin().lock(), &mut file)?;
-            file
+            spooled(&mut io::stdin().lock()).map_err(refused)?
         } else {
-            File::open(path).map_err(|fault| CommandFault::Refused(format!("{}: {fault}", path.display())))?
+            let mut file = File::open(path).map_err(refused)?;
+            let is_file = file.metadata().map_err(refused)?.is_file();
+            if is_file { file } else { spooled(&mut file).map_err(refused)? }
         };
         Ok(Lines { file, merchant })
     }
@@ -134,13 +140,19 @@ impl Lines {
     }
 
     fn parse(&self, text: &[u8]) -> Result<CompletedSettlement, Vec<String>> {
-        let object: Result<Map<String, Value>, _> = serde_json::from_slice(text);
-        let mut object = object.map_err(|fault| vec![format!("not a JSON object: {fault}")])?;
+        let mut object = parse_object(text).map_err(|fault| vec![format!("not a JSON object: {fault}")])?;
         if let Some(merchant) = self.merchant {
             object.entry("merchant_id").or_insert_with(|| Value::from(merchant.to_string()));
         }
         parse(&object).map_err(|problems| problems.iter().map(ToString::to_string).collect())
     }
+}
+
+/// A copy in a temporary file, which can be read twice.
+fn spooled(source: &mut impl io::Read) -> io::Result<File> {
+    let mut file = tempfile::tempfile()?;
+    io::copy(source, &mut file)?;
+    Ok(file)
 }
 
 /// The next line without its end, or `None` after the last.
