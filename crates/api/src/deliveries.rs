@@ -25,7 +25,8 @@ pub struct DeliverySchema {
     created_at: String,
     #[schema(required, format = DateTime, examples("2026-01-31T09:31:00.250000+00:00"))]
     delivered_at: Option<String>,
-    /// When the next attempt is due; on a delivered or dead row, when the last one was.
+    /// When the next attempt is due; on a delivered or dead row, when the last one was due, or when it was
+    /// ended.
     #[schema(format = DateTime, examples("2026-01-31T09:31:00.000000+00:00"))]
     next_attempt_at: String,
     /// Response status of the last attempt; null when there was no response.

@@ -93,13 +93,23 @@ impl Messages {
     /// The language a caller reads best, from the value of its `Accept-Language` header.
     #[must_use]
     pub fn negotiate(&self, accept_language: Option<&str>) -> Language {
-        let requested = accept_language.map(preferred).unwrap_or_default();
-        let identifiers: Vec<&LanguageIdentifier> =
+        let asked = accept_language.map(weighted).unwrap_or_default();
+        let excluded: Vec<Language> = asked
+            .iter()
+            .filter(|(weight, _)| *weight == 0)
+            .filter_map(|(_, tag)| self.look_up(tag))
+            .collect();
+        let wanted = asked.iter().filter(|(weight, _)| *weight > 0).filter_map(|(_, tag)| self.look_up(tag));
+        wanted.into_iter().find(|language| !excluded.contains(language)).unwrap_or(Language::English)
+    }
+
+    /// The supported language for one that was asked for.
+    fn look_up(&self, asked: &LanguageIdentifier) -> Option<Language> {
+        let available: Vec<&LanguageIdentifier> =
             self.available.iter().map(|(identifier, _)| identifier).collect();
-        let found = negotiate_languages(&requested, &identifiers, None, NegotiationStrategy::Lookup);
-        let position =
-            found.first().and_then(|best| identifiers.iter().position(|identifier| identifier == *best));
-        position.map_or(Language::English, |position| self.available[position].1)
+        let found = negotiate_languages(&[asked], &available, None, NegotiationStrategy::Lookup);
+        let best = found.first()?;
+        self.available.iter().find(|(identifier, _)| identifier == **best).map(|(_, language)| *language)
     }
 }
 
@@ -121,8 +131,8 @@ fn read(language: Language, source: &str) -> Result<Vec<(ErrorCode, String)>, Me
     ErrorCode::ALL.iter().map(message).collect()
 }
 
-/// The languages asked for, best first. What has a weight of 0, or is not a language, is left out.
-fn preferred(header: &str) -> Vec<LanguageIdentifier> {
+/// The languages asked for with their weights, best first. What is not a language is left out.
+fn weighted(header: &str) -> Vec<(u16, LanguageIdentifier)> {
     if header.len() > ACCEPTED_BYTES_MAX {
         return Vec::new();
     }
@@ -130,13 +140,13 @@ fn preferred(header: &str) -> Vec<LanguageIdentifier> {
     for entry in header.split(',').take(ACCEPTED_ENTRIES_MAX) {
         let (tag, weight) = entry.split_once(';').unwrap_or((entry, "q=1"));
         let identifier = LanguageIdentifier::try_from_bytes(tag.trim().as_bytes());
-        if let (Ok(identifier), Some(weight @ 1..)) = (identifier, thousandths(weight.trim())) {
+        if let (Ok(identifier), Some(weight)) = (identifier, thousandths(weight.trim())) {
             weighted.push((weight, identifier));
         }
     }
     // Stable: what has the same weight keeps the caller's order.
     weighted.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-    weighted.into_iter().map(|(_, identifier)| identifier).collect()
+    weighted
 }
 
 /// A weight such as `q=0.8`, in thousandths: `0` to `1` with at most three decimals, as RFC 9110 writes it.
@@ -207,6 +217,8 @@ mod tests {
             ("de;q=0, es;q=0.1", "es"),
             ("de;q=0", "en"),
             ("de;q=0, *", "en"),
+            ("de-AT, de;q=0", "en"),
+            ("de-AT, es;q=0.1, de;q=0", "es"),
             ("de;q=nan, es;q=0.1", "es"),
             ("de;q=1.5, es;q=0.1", "es"),
             ("de;q=0.1234, es;q=0.1", "es"),

@@ -90,7 +90,8 @@ pub struct Delivery {
     pub created_at: Timestamp,
     /// When it was answered with 2xx.
     pub delivered_at: Option<Timestamp>,
-    /// When the next attempt is due; on a delivered or dead row, when the last one was.
+    /// When the next attempt is due; on a delivered or dead row, when the last one was due, or when it was
+    /// ended.
     pub next_attempt_at: Timestamp,
     /// The status of the last response, if there was one.
     pub response_status: Option<i32>,
@@ -197,6 +198,8 @@ impl Delivery {
             (DeliveryStatus::Pending, DeliveryEvent::EndpointGone) => {
                 self.status = DeliveryStatus::Dead;
                 self.last_error = Some(ENDPOINT_CLEARED.to_owned());
+                // No attempt will be made any more, so none may be announced.
+                self.next_attempt_at = self.next_attempt_at.min(at);
                 Ok(Consequence::None)
             }
             (DeliveryStatus::Dead, DeliveryEvent::RedeliveryAsked) => {

@@ -62,6 +62,10 @@ impl fmt::Debug for SealedSecret {
     }
 }
 
+/// Which master key, without telling anything of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingKeyId(pub [u8; KEY_ID_LENGTH]);
+
 /// What is derived from one master key; the key itself is not kept.
 struct RingKey {
     id: [u8; KEY_ID_LENGTH],
@@ -136,6 +140,12 @@ impl KeyRing {
     #[must_use]
     pub fn hashes(&self, credential: &Credential) -> Vec<CredentialHash> {
         self.keys().map(|key| key.hash(credential)).collect()
+    }
+
+    /// The ids of the keys, newest first. They tell nothing of the keys, but which they are.
+    #[must_use]
+    pub fn ids(&self) -> Vec<RingKeyId> {
+        self.keys().map(|key| RingKeyId(key.id)).collect()
     }
 
     fn keys(&self) -> impl Iterator<Item = &RingKey> {

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use settle_domain::seams::Clock;
 use settle_domain::vault::KeyRing;
 use settle_store::Store;
 
 use crate::config::{self, Config, ConfigFault};
-use crate::system::SystemEntropy;
+use crate::system::{SystemClock, SystemEntropy};
 use crate::{logging, wiring};
 
 mod config_show;
@@ -90,7 +91,10 @@ fn explained(fault: &dyn std::error::Error) -> String {
     let mut text = fault.to_string();
     let mut source = fault.source();
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
         source = cause.source();
     }
     text
@@ -104,14 +108,35 @@ struct Context {
 }
 
 impl Context {
-    /// Opens the store, and brings its schema up to date.
+    /// Opens the store, brings its schema up to date, and makes sure that the master key is the one it was
+    /// used with.
     async fn open(config: Config) -> Result<Context, CommandFault> {
         let store = wiring::store(&config)?;
-        let ring = wiring::key_ring(&config, &SystemEntropy)?;
         store.migrate().await?;
+        let known = store.ring_list().await?;
+        if !known.is_empty() && !wiring::has_master_key(&config) {
+            return Err(CommandFault::Refused(MASTER_KEY_MISSING.to_owned()));
+        }
+        let ring = wiring::key_ring(&config, &SystemEntropy)?;
+        let ids = ring.ids();
+        if !known.is_empty() && !ids.iter().any(|id| known.contains(id)) {
+            return Err(CommandFault::Refused(MASTER_KEY_OTHER.to_owned()));
+        }
+        if let Some(newest) = ids.first().filter(|newest| !known.contains(newest)) {
+            let mut tx = store.begin().await?;
+            tx.ring_record(*newest, SystemClock.now()).await?;
+            tx.commit().await?;
+        }
         Ok(Context { config, store, ring })
     }
 }
+
+/// Without the key no API key and no webhook secret of this database can be used, and a new one would not
+/// help.
+const MASTER_KEY_MISSING: &str = "the database has been used with a master key that is not here: \
+                                  set master_key, or bring master.key back to the data folder";
+const MASTER_KEY_OTHER: &str = "the database has been used with another master key: \
+                                set the one it was used with, or a ring `new,old` that has it";
 
 /// Runs a command. What it made or found goes to standard output, everything else to standard error.
 #[must_use]

@@ -83,6 +83,12 @@ pub fn sqlite_file(config: &Config) -> Option<PathBuf> {
     Some(store.path().to_owned())
 }
 
+/// Whether there is a master key, set or made before.
+#[must_use]
+pub fn has_master_key(config: &Config) -> bool {
+    !config.master_key.expose_secret().is_empty() || master_key_file(config).exists()
+}
+
 /// Where a master key that the service made is kept.
 #[must_use]
 pub fn master_key_file(config: &Config) -> PathBuf {

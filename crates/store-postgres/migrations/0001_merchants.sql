@@ -1,4 +1,4 @@
--- Merchants, their counts, their keys, their endpoints; operators.
+-- Merchants, their counts, their keys, their endpoints; operators; master keys.
 
 CREATE TABLE merchants (
     merchant_id uuid        PRIMARY KEY,
@@ -41,4 +41,10 @@ CREATE TABLE operators (
     token_hash  bytea       NOT NULL UNIQUE CHECK (length(token_hash) = 32),
     created_at  timestamptz NOT NULL,
     revoked_at  timestamptz
+);
+
+-- Which master keys this database has been used with: their ids, which tell nothing of the keys.
+CREATE TABLE master_keys (
+    key_id      bytea       PRIMARY KEY,
+    recorded_at timestamptz NOT NULL
 );

@@ -4,11 +4,12 @@ use async_trait::async_trait;
 use settle_domain::delivery::ENDPOINT_CLEARED;
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
+use settle_domain::time::Timestamp;
 use settle_domain::vault::SealedSecret;
 use settle_store::{EndpointReads, EndpointWrites, StoreResult};
 use sqlx::postgres::PgRow;
 
-use crate::convert::{column, id, merchant_array};
+use crate::convert::{At, column, id, merchant_array};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -21,7 +22,8 @@ settle_store::statements! {
         ON CONFLICT (merchant_id) DO UPDATE SET url = excluded.url, sealed_secret = excluded.sealed_secret";
     hot CLEAR = "DELETE FROM webhook_endpoints WHERE merchant_id = $1";
     hot END_PENDING = "
-        UPDATE deliveries SET status = 'dead', last_error = $2 WHERE merchant_id = $1 AND status = 'pending'";
+        UPDATE deliveries SET status = 'dead', last_error = $2, next_attempt_at = least(next_attempt_at, $3)
+        WHERE merchant_id = $1 AND status = 'pending'";
     hot COUNT_ENDED = "
         UPDATE merchant_counts
         SET deliveries_pending = deliveries_pending - $2, deliveries_dead = deliveries_dead + $2
@@ -54,9 +56,9 @@ impl EndpointWrites for PostgresTx {
         Ok(())
     }
 
-    async fn endpoint_clear(&mut self, merchant: MerchantId) -> StoreResult<i64> {
+    async fn endpoint_clear(&mut self, merchant: MerchantId, at: Timestamp) -> StoreResult<i64> {
         sqlx::query(CLEAR).bind(merchant.0).execute(&mut *self.inner).await.map_err(store_error)?;
-        let query = sqlx::query(END_PENDING).bind(merchant.0).bind(ENDPOINT_CLEARED);
+        let query = sqlx::query(END_PENDING).bind(merchant.0).bind(ENDPOINT_CLEARED).bind(At(at));
         let ended = query.execute(&mut *self.inner).await.map_err(store_error)?.rows_affected();
         let ended = i64::try_from(ended).unwrap_or(i64::MAX);
         let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(ended);

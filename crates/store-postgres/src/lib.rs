@@ -6,6 +6,7 @@
 //!
 //! Batches travel as arrays that `unnest` unfolds: one statement, one plan, whatever their size.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ mod keys;
 mod merchants;
 mod migrations;
 mod operators;
+mod rings;
 mod settlements;
 
 #[cfg(feature = "testing")]
@@ -61,6 +63,7 @@ pub fn statements() -> Vec<Statement> {
         merchants::STATEMENTS,
         keys::STATEMENTS,
         operators::STATEMENTS,
+        rings::STATEMENTS,
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
         endpoints::STATEMENTS,
@@ -74,10 +77,18 @@ pub fn statements() -> Vec<Statement> {
 pub struct UrlFault;
 
 /// A PostgreSQL database.
-#[derive(Debug)]
 pub struct PostgresStore {
     pool: PgPool,
+    /// How to connect without the limits of a request.
+    unlimited: PgConnectOptions,
     slices: SliceMemory,
+}
+
+/// Shows nothing: the options hold the password.
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("PostgresStore(…)")
+    }
 }
 
 impl PostgresStore {
@@ -86,7 +97,8 @@ impl PostgresStore {
     pub fn new(url: &str, connections_max: u32) -> Result<PostgresStore, UrlFault> {
         // The parser's own words may repeat the password.
         let options = PgConnectOptions::from_str(url).map_err(|_| UrlFault)?;
-        let options = options.application_name("settle").options(SESSION_SETTINGS);
+        let unlimited = options.application_name("settle");
+        let options = unlimited.clone().options(SESSION_SETTINGS);
         let pool = PgPoolOptions::new()
             .max_connections(connections_max)
             .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -102,7 +114,7 @@ impl PostgresStore {
                     }
                 })
             });
-        Ok(PostgresStore { pool: pool.connect_lazy_with(options), slices: SliceMemory::default() })
+        Ok(PostgresStore { pool: pool.connect_lazy_with(options), unlimited, slices: SliceMemory::default() })
     }
 }
 
@@ -119,8 +131,13 @@ impl Store for PostgresStore {
     }
 
     async fn migrate(&self) -> StoreResult<()> {
-        // The migrator holds an advisory lock, so that nodes that start together take turns.
-        migrations::migrator().run(&self.pool).await.map_err(|fault| match fault {
+        // The migrator holds an advisory lock, so that nodes that start together take turns. A step may take
+        // as long as it takes, and so may the turn of another: the session's limits are for requests.
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT);
+        let pool = pool.connect_lazy_with(self.unlimited.clone());
+        let migrated = migrations::migrator().run(&pool).await;
+        pool.close().await;
+        migrated.map_err(|fault| match fault {
             sqlx::migrate::MigrateError::Execute(fault) => store_error(fault),
             fault => StoreError::Unexpected(fault.into()),
         })

@@ -1,4 +1,4 @@
--- Merchants, their counts, their keys, their endpoints; operators.
+-- Merchants, their counts, their keys, their endpoints; operators; master keys.
 --
 -- Times are microseconds since 1970, ids are the 16 bytes of a uuid.
 
@@ -43,3 +43,9 @@ CREATE TABLE operators (
     created_at  INTEGER NOT NULL,
     revoked_at  INTEGER
 ) STRICT;
+
+-- Which master keys this database has been used with: their ids, which tell nothing of the keys.
+CREATE TABLE master_keys (
+    key_id      BLOB    NOT NULL PRIMARY KEY,
+    recorded_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -28,6 +28,7 @@ mod keys;
 mod merchants;
 mod migrations;
 mod operators;
+mod rings;
 mod settlements;
 
 #[cfg(feature = "testing")]
@@ -41,6 +42,9 @@ const READERS_MAX: u32 = 4;
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How much of the journal a large transaction leaves behind on the disk.
 const JOURNAL_BYTES_KEPT: &str = "67108864";
+/// How long a process waits for another one that migrates the same file, and how often it looks.
+const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);
+const MIGRATION_POLL: Duration = Duration::from_millis(20);
 /// How long a statement waits for another process that holds the file.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -59,6 +63,7 @@ pub fn statements() -> Vec<Statement> {
         merchants::STATEMENTS,
         keys::STATEMENTS,
         operators::STATEMENTS,
+        rings::STATEMENTS,
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
         endpoints::STATEMENTS,
@@ -122,13 +127,15 @@ impl SqliteStore {
     async fn migration_lock(&self) -> StoreResult<std::fs::File> {
         let mut path = self.path.clone().into_os_string();
         path.push("-migrate");
-        let locked = tokio::task::spawn_blocking(move || {
-            let file = std::fs::File::create(path)?;
-            file.lock()?;
-            Ok::<_, std::io::Error>(file)
-        });
-        let file = locked.await.map_err(|fault| StoreError::Unexpected(fault.into()))?;
-        file.map_err(|fault| StoreError::Unavailable(fault.into()))
+        let file = std::fs::File::create(path).map_err(|fault| StoreError::Unavailable(fault.into()))?;
+        let taken = async {
+            while file.try_lock().is_err() {
+                tokio::time::sleep(MIGRATION_POLL).await;
+            }
+        };
+        let taken = tokio::time::timeout(MIGRATION_TIMEOUT, taken).await;
+        taken.map_err(|_| StoreError::Unavailable("another process does not finish its migration".into()))?;
+        Ok(file)
     }
 }
 

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
+use settle_domain::time::Timestamp;
 
 use crate::StoreResult;
 
@@ -29,5 +30,5 @@ pub trait EndpointWrites {
 
     /// Removes a merchant's endpoint and secret, and ends its pending deliveries: they become dead and say
     /// why. Gives the number of deliveries ended. The merchant is locked first.
-    async fn endpoint_clear(&mut self, merchant: MerchantId) -> StoreResult<i64>;
+    async fn endpoint_clear(&mut self, merchant: MerchantId, at: Timestamp) -> StoreResult<i64>;
 }

@@ -31,6 +31,7 @@ mod error;
 mod keys;
 mod merchants;
 mod operators;
+mod rings;
 mod settlements;
 pub mod slices;
 pub mod statements;
@@ -44,6 +45,7 @@ pub use error::StoreError;
 pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};
 pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites};
+pub use rings::{RingReads, RingWrites};
 pub use settlements::{
     BATCH_MAX, ListKey, NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites,
 };
@@ -53,7 +55,15 @@ pub type StoreResult<T> = Result<T, StoreError>;
 
 /// Everything that can be asked. Each call is one snapshot.
 pub trait Reads:
-    MerchantReads + KeyReads + OperatorReads + SettlementReads + DeliveryReads + EndpointReads + Send + Sync
+    MerchantReads
+    + KeyReads
+    + OperatorReads
+    + SettlementReads
+    + DeliveryReads
+    + EndpointReads
+    + RingReads
+    + Send
+    + Sync
 {
 }
 
@@ -64,6 +74,7 @@ impl<T> Reads for T where
         + SettlementReads
         + DeliveryReads
         + EndpointReads
+        + RingReads
         + Send
         + Sync
 {
@@ -72,7 +83,14 @@ impl<T> Reads for T where
 /// A transaction: everything that can be written. Dropped without [`Tx::commit`], it leaves no trace.
 #[async_trait]
 pub trait Tx:
-    MerchantWrites + KeyWrites + OperatorWrites + SettlementWrites + DeliveryWrites + EndpointWrites + Send
+    MerchantWrites
+    + KeyWrites
+    + OperatorWrites
+    + SettlementWrites
+    + DeliveryWrites
+    + EndpointWrites
+    + RingWrites
+    + Send
 {
     /// Makes everything written durable, all of it at once.
     async fn commit(self: Box<Self>) -> StoreResult<()>;

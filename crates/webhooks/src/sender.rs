@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Method, Request};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::time::{Instant, timeout_at};
 
 use crate::guard::{Guard, UrlFault};
 use crate::notification::Notification;
@@ -48,10 +49,6 @@ impl Attempt {
     #[must_use]
     pub fn is_delivered(&self) -> bool {
         self.fault.is_none()
-    }
-
-    fn failed(fault: AttemptFault) -> Attempt {
-        Attempt { response_status: None, fault: Some(fault) }
     }
 }
 
@@ -106,22 +103,35 @@ impl Sender {
         Ok(Sender { client, guard, timeout })
     }
 
-    async fn exchange(&self, url: &str, notification: Notification) -> Attempt {
-        let uri = match self.guard.uri(url) {
-            Ok(uri) => uri,
-            Err(fault) => return Attempt::failed(fault.into()),
-        };
+    /// Sends the request, and waits for the head of the response.
+    async fn request(
+        &self,
+        url: &str,
+        notification: Notification,
+    ) -> Result<Response<Incoming>, AttemptFault> {
         let mut request = Request::new(Full::new(Bytes::from(notification.body)));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = uri;
+        *request.uri_mut() = self.guard.uri(url)?;
         *request.headers_mut() = notification.headers;
-        let response = match self.client.request(request).await {
+        self.client.request(request).await.map_err(|fault| AttemptFault::of(&fault))
+    }
+}
+
+#[async_trait]
+impl Transport for Sender {
+    async fn attempt(&self, url: &str, notification: Notification) -> Attempt {
+        // One deadline for everything: a head that came late leaves the body the rest of the time.
+        let deadline = Instant::now() + self.timeout;
+        let late = |_| AttemptFault::Timeout(self.timeout);
+        let answered = timeout_at(deadline, self.request(url, notification)).await;
+        let response = match answered.map_err(late).flatten() {
             Ok(response) => response,
-            Err(fault) => return Attempt::failed(AttemptFault::of(&fault)),
+            Err(fault) => return Attempt { response_status: None, fault: Some(fault) },
         };
         let status = response.status();
-        let fault = match drain(response.into_body()).await {
-            Err(fault) => Some(AttemptFault::of(&fault)),
+        let drained = timeout_at(deadline, drain(response.into_body())).await;
+        let fault = match drained.map_err(late).flatten() {
+            Err(fault) => Some(fault),
             Ok(()) if status.is_success() => None,
             Ok(()) => Some(AttemptFault::Status(status.as_u16())),
         };
@@ -129,20 +139,12 @@ impl Sender {
     }
 }
 
-#[async_trait]
-impl Transport for Sender {
-    async fn attempt(&self, url: &str, notification: Notification) -> Attempt {
-        let exchange = self.exchange(url, notification);
-        let timed_out = |_| Attempt::failed(AttemptFault::Timeout(self.timeout));
-        tokio::time::timeout(self.timeout, exchange).await.unwrap_or_else(timed_out)
-    }
-}
-
 /// Reads the body to its end, or to the limit. Nothing of it is kept.
-async fn drain(mut body: Incoming) -> Result<(), hyper::Error> {
+async fn drain(mut body: Incoming) -> Result<(), AttemptFault> {
     let mut drained = 0;
     while let Some(frame) = body.frame().await {
-        drained += frame?.data_ref().map_or(0, Bytes::len);
+        let frame = frame.map_err(|fault| AttemptFault::of(&fault))?;
+        drained += frame.data_ref().map_or(0, Bytes::len);
         if drained >= BODY_BYTES_DRAINED_MAX {
             break;
         }

@@ -92,11 +92,10 @@ async fn anything_but_2xx_is_a_failure_and_redirects_are_not_followed() {
 
 #[tokio::test]
 async fn a_response_that_does_not_complete_in_time_is_a_timeout() {
-    let timeout = failed(None, AttemptFault::Timeout(TIMEOUT));
     let partial = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhalf";
-    for sent in ["", "HTTP/1.1 200 OK\r\n", partial] {
+    for (sent, status) in [("", None), ("HTTP/1.1 200 OK\r\n", None), (partial, Some(200))] {
         let (attempt, _receiver) = attempt(Behaviour::Hang(sent.as_bytes().to_vec())).await;
-        assert_eq!(attempt, timeout, "{sent}");
+        assert_eq!(attempt, failed(status, AttemptFault::Timeout(TIMEOUT)), "{sent}");
     }
 }
 

@@ -106,7 +106,7 @@ async fn apply(
     let (url, secret) = match change {
         EndpointChange::Nothing => return Ok(current),
         EndpointChange::Clear => {
-            tx.endpoint_clear(merchant).await?;
+            tx.endpoint_clear(merchant, state.clock.now()).await?;
             return Ok(None);
         }
         EndpointChange::Set { url, secret } => (url, secret),

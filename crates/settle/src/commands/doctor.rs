@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use secrecy::ExposeSecret;
 use serde::Serialize;
+use settle_store::Store;
 use settle_webhooks::guard::{DnsResolver, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 
 use super::{CommandFault, explained};
@@ -70,7 +71,7 @@ fn settings(config: &Config) -> Finding {
 }
 
 fn master_key(config: &Config) -> Finding {
-    if config.master_key.expose_secret().is_empty() && !wiring::master_key_file(config).exists() {
+    if !wiring::has_master_key(config) {
         return finding("master key", Verdict::Ok, "none yet: the first command that needs one makes it");
     }
     match wiring::key_ring(config, &SystemEntropy) {
@@ -94,8 +95,12 @@ async fn database(config: &Config) -> Vec<Finding> {
         let text = format!("{url} does not answer: {}", explained(&fault));
         return vec![finding("database", Verdict::Failed, text)];
     }
+    let mut findings = vec![finding("database", Verdict::Ok, format!("{url} answers"))];
     let schema = match store.migrations_pending().await {
-        Ok(0) => finding("schema", Verdict::Ok, "is that of this version"),
+        Ok(0) => {
+            findings.extend(known_master_key(config, &*store).await);
+            finding("schema", Verdict::Ok, "is that of this version")
+        }
         Ok(pending) => {
             let text =
                 format!("{pending} migrations are pending: run settle migrate (settle serve does it too)");
@@ -103,8 +108,24 @@ async fn database(config: &Config) -> Vec<Finding> {
         }
         Err(fault) => finding("schema", Verdict::Failed, explained(&fault)),
     };
+    findings.push(schema);
     store.close().await;
-    vec![finding("database", Verdict::Ok, format!("{url} answers")), schema]
+    findings
+}
+
+/// Whether the master key is one that the database has been used with; nothing to say when it is.
+async fn known_master_key(config: &Config, store: &dyn Store) -> Option<Finding> {
+    let known = match store.ring_list().await {
+        Ok(known) => known,
+        Err(fault) => return Some(finding("master key", Verdict::Failed, explained(&fault))),
+    };
+    let ids = if wiring::has_master_key(config) {
+        wiring::key_ring(config, &SystemEntropy).map(|ring| ring.ids()).unwrap_or_default()
+    } else {
+        Vec::new()
+    };
+    let strange = !known.is_empty() && !ids.iter().any(|id| known.contains(id));
+    strange.then(|| finding("master key", Verdict::Failed, "is not the one this database has been used with"))
 }
 
 async fn name_servers(config: &Config) -> Finding {

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use rustix::process::{Resource, Rlimit};
 use settle_api::http::EnvelopeState;
 use settle_api::server::{self, ServerLimits};
 use settle_api::{ApiState, Limits, Messages, OperatorState, Parts, router};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::{CommandFault, Context};
 use crate::config::Config;
@@ -23,6 +25,11 @@ use crate::wiring;
 const LATENCY_BUCKETS: [f64; 12] =
     [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
+/// Files kept for everything but the merchants' connections: the database, name servers, deliveries,
+/// operators.
+const FILES_RESERVED: usize = 256;
+/// Connections of operators at once.
+const OPERATOR_CONNECTIONS_MAX: usize = 64;
 /// How often samples are sorted into the histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
@@ -50,29 +57,49 @@ impl Serve {
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone())?;
         let metrics = start_metrics()?;
-        let context = Context::open(config).await?;
+        let context = tokio::select! {
+            context = Context::open(config) => context?,
+            () = stopped(stop.clone()) => return Ok(()),
+        };
         let limits = server_limits(&context.config);
         let messages = Messages::load().map_err(|fault| CommandFault::Refused(fault.to_string()))?;
         let messages = Arc::new(messages);
-        let mut listeners = tokio::task::JoinSet::new();
-        if self.runs(Role::Api) {
+        let merchants = if self.runs(Role::Api) {
             let state = api_state(&context, &messages)?;
             let listener = listen("api.listen", context.config.api.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
-            listeners.spawn(server::serve(listener, router::merchant(&state), limits, stopped(stop.clone())));
-        }
+            Some(tokio::spawn(server::serve(
+                listener,
+                router::merchant(&state),
+                limits,
+                stopped(stop.clone()),
+            )))
+        } else {
+            None
+        };
+        let drained = drained(stop, merchants);
         if self.runs(Role::Operator) {
             let state = operator_state(&context, messages, metrics, draining);
             let listener = listen("operator.listen", context.config.operator.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
-            listeners.spawn(server::serve(listener, router::operator(state), limits, stopped(stop.clone())));
-        }
-        while let Some(ended) = listeners.join_next().await {
-            ended.map_err(|fault| CommandFault::Refused(format!("a listener failed: {fault}")))?;
+            let limits = ServerLimits { connections_max: OPERATOR_CONNECTIONS_MAX, ..limits };
+            server::serve(listener, router::operator(state), limits, drained).await;
+        } else {
+            drained.await;
         }
         context.store.close().await;
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// When the merchants' requests are finished: until then an operator can still see how the service is.
+async fn drained(stop: watch::Receiver<bool>, merchants: Option<JoinHandle<()>>) {
+    stopped(stop).await;
+    if let Some(merchants) = merchants
+        && let Err(fault) = merchants.await
+    {
+        tracing::error!(%fault, "the merchant API ended early");
     }
 }
 
@@ -145,29 +172,61 @@ fn start_metrics() -> Result<PrometheusHandle, CommandFault> {
 }
 
 fn server_limits(config: &Config) -> ServerLimits {
+    let wanted = usize::try_from(config.api.connections_max.get()).unwrap_or(usize::MAX);
+    let connections_max = wanted.min(open_files_max().saturating_sub(FILES_RESERVED).max(1));
+    if connections_max < wanted {
+        tracing::warn!(
+            wanted,
+            connections_max,
+            "api.connections_max is more than the open-files limit allows"
+        );
+    }
     ServerLimits {
-        connections_max: usize::try_from(config.api.connections_max.get()).unwrap_or(usize::MAX),
+        connections_max,
         header_timeout: config.api.header_timeout,
         write_timeout: config.api.write_timeout,
         shutdown_timeout: config.shutdown.timeout,
     }
 }
 
-/// Becomes true at the first SIGTERM or SIGINT.
+/// How many files and sockets the process may have open, after asking for as many as it may ask for.
+fn open_files_max() -> usize {
+    let limit = rustix::process::getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let current = if rustix::process::setrlimit(Resource::Nofile, raised).is_ok() {
+        limit.maximum
+    } else {
+        limit.current
+    };
+    current.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
+}
+
+/// Becomes true at the first SIGTERM or SIGINT. The second one ends the process at once.
 fn stop_signal(draining: Arc<AtomicBool>) -> std::io::Result<watch::Receiver<bool>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        for signals in 1.. {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if signals > 1 {
+                exit_at_once();
+            }
+            tracing::info!("stopping: requests under way are finished first; a second signal ends at once");
+            draining.store(true, Ordering::Relaxed);
+            // Nobody listens any more when everything has stopped already.
+            let _ = sender.send(true);
         }
-        tracing::info!("stopping: requests under way are finished first");
-        draining.store(true, Ordering::Relaxed);
-        // Nobody listens any more when everything has stopped already.
-        let _ = sender.send(true);
     });
     Ok(receiver)
+}
+
+#[expect(clippy::disallowed_methods, reason = "who asks twice does not want to wait for what is under way")]
+fn exit_at_once() {
+    const INTERRUPTED: i32 = 130;
+    std::process::exit(INTERRUPTED);
 }
 
 async fn stopped(mut stop: watch::Receiver<bool>) {

@@ -102,7 +102,8 @@ fn check_syntax(file: &Path) -> Result<(), ConfigFault> {
     let text = std::fs::read_to_string(file).map_err(|fault| bad(fault.to_string()))?;
     let parsed: Result<toml::Table, toml::de::Error> = toml::from_str(&text);
     parsed.map(drop).map_err(|fault| {
-        let line = fault.span().map(|span| text[..span.start.min(text.len())].lines().count().max(1));
+        let line_ends = |end: usize| text.bytes().take(end).filter(|byte| *byte == b'\n').count();
+        let line = fault.span().map(|span| 1 + line_ends(span.start));
         let place = line.map_or(String::new(), |line| format!("line {line}: "));
         bad(format!("{place}not TOML: {}", fault.message().replace('\n', ", ")))
     })

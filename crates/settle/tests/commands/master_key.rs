@@ -14,6 +14,8 @@ on_both_stores! {
     a_file_that_holds_no_key_is_refused,
     one_that_is_set_needs_no_file,
     a_ring_keeps_old_keys_and_secrets_working,
+    another_one_than_the_database_was_used_with_is_refused,
+    one_that_is_missing_is_not_made_anew,
 }
 
 const OLD: &str = "1111111111111111111111111111111111111111111111111111111111111111";
@@ -96,4 +98,24 @@ fn opened(settle: &Settle, merchant: &str, ring: &str) -> Option<String> {
     let endpoint = block_on(async { settle.store().endpoint_find(merchant).await.unwrap() })?;
     let secret = KeyRing::parse(ring).unwrap().open(merchant, &endpoint.secret).ok()?;
     Some(String::from_utf8(secret.as_bytes().to_vec()).unwrap())
+}
+
+fn another_one_than_the_database_was_used_with_is_refused(settle: &mut Settle) {
+    settle.set("SETTLE_MASTER_KEY", OLD);
+    settle.merchant();
+    settle.set("SETTLE_MASTER_KEY", NEW);
+    assert!(settle.run(&["merchant", "list"]).failed().contains("another master key"));
+    assert!(settle.run(&["doctor"]).stdout.contains("is not the one this database has been used with"));
+    settle.set("SETTLE_MASTER_KEY", &format!("{NEW},{OLD}"));
+    settle.run(&["merchant", "list"]).ok();
+    settle.set("SETTLE_MASTER_KEY", NEW);
+    settle.run(&["merchant", "list"]).ok();
+}
+
+fn one_that_is_missing_is_not_made_anew(settle: &mut Settle) {
+    settle.merchant();
+    let path = settle.data().join("master.key");
+    std::fs::remove_file(&path).expect("it was made");
+    assert!(settle.run(&["merchant", "list"]).failed().contains("a master key that is not here"));
+    assert!(!path.exists());
 }

@@ -25,26 +25,34 @@ pub async fn put_find_replace(store: &dyn Store) {
 pub async fn clear_ends_what_is_pending(store: &dyn Store) {
     let merchant = merchant(store).await;
     put_endpoint(store, merchant, &endpoint(b"s")).await;
-    let (waiting, done) = (delivery(merchant, at(1)), delivery(merchant, at(2)));
-    enqueue(store, &[waiting.clone(), done.clone()]).await;
+    let [waiting, done, retry] = [1, 2, 0].map(|second| delivery(merchant, at(second)));
+    enqueue(store, &[waiting.clone(), done.clone(), retry.clone()]).await;
     let mut delivered = listed(&done);
     delivered.status = DeliveryStatus::Delivered;
     delivered.attempts = 1;
     delivered.delivered_at = Some(at(3));
     record_states(store, merchant, std::slice::from_ref(&delivered)).await;
 
-    assert_eq!(clear_endpoint(store, merchant).await, 1);
+    let mut retried = listed(&retry);
+    retried.attempts = 1;
+    retried.next_attempt_at = at(60);
+    record_states(store, merchant, std::slice::from_ref(&retried)).await;
+
+    assert_eq!(clear_endpoint(store, merchant, at(50)).await, 2);
     assert_eq!(store.endpoint_find(merchant).await.unwrap(), None);
     let mut ended = listed(&waiting);
     ended.status = DeliveryStatus::Dead;
     ended.last_error = Some(ENDPOINT_CLEARED.to_owned());
-    assert_eq!(deliveries(store, merchant, None).await.rows, [delivered, ended]);
+    retried.status = DeliveryStatus::Dead;
+    retried.last_error = Some(ENDPOINT_CLEARED.to_owned());
+    retried.next_attempt_at = at(50);
+    assert_eq!(deliveries(store, merchant, None).await.rows, [delivered, ended, retried]);
     for (status, total) in
-        [(DeliveryStatus::Pending, 0), (DeliveryStatus::Delivered, 1), (DeliveryStatus::Dead, 1)]
+        [(DeliveryStatus::Pending, 0), (DeliveryStatus::Delivered, 1), (DeliveryStatus::Dead, 2)]
     {
         assert_eq!(deliveries(store, merchant, Some(status)).await.total, total, "{status}");
     }
-    assert_eq!(clear_endpoint(store, merchant).await, 0, "clearing nothing is fine");
+    assert_eq!(clear_endpoint(store, merchant, at(50)).await, 0, "clearing nothing is fine");
 }
 
 /// Neither its endpoint nor its deliveries.
@@ -54,7 +62,7 @@ pub async fn clear_touches_no_other_merchant(store: &dyn Store) {
         put_endpoint(store, owner, &endpoint(b"s")).await;
         enqueue(store, &[delivery(owner, at(1))]).await;
     }
-    clear_endpoint(store, merchant).await;
+    clear_endpoint(store, merchant, at(50)).await;
     assert!(store.endpoint_find(other).await.unwrap().is_some());
     assert_eq!(deliveries(store, other, Some(DeliveryStatus::Pending)).await.total, 1);
 }

@@ -163,10 +163,10 @@ pub async fn put_endpoint(store: &dyn Store, merchant: MerchantId, endpoint: &En
 }
 
 /// Clears an endpoint, and commits.
-pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId) -> i64 {
+pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timestamp) -> i64 {
     let mut tx = store.begin().await.unwrap();
     tx.merchant_lock(&[merchant]).await.unwrap();
-    let ended = tx.endpoint_clear(merchant).await.unwrap();
+    let ended = tx.endpoint_clear(merchant, at).await.unwrap();
     tx.commit().await.unwrap();
     ended
 }

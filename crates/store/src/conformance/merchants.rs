@@ -49,7 +49,7 @@ pub async fn what_is_not_committed_leaves_no_trace(store: &dyn Store) {
     let lost = settlement(merchant, settle_domain::ids::SettlementId(fresh_uuid()), at(2));
     tx.settlement_record_many(&[lost]).await.unwrap();
     tx.delivery_enqueue_many(&[delivery(merchant, at(2))]).await.unwrap();
-    tx.endpoint_clear(merchant).await.unwrap();
+    tx.endpoint_clear(merchant, at(3)).await.unwrap();
     drop(tx);
 
     let page = settlements(store, merchant, 10, 0).await;

@@ -24,6 +24,7 @@ pub mod keys;
 pub mod merchants;
 pub mod model;
 pub mod operators;
+pub mod rings;
 pub mod schema;
 pub mod settlements;
 
@@ -96,6 +97,9 @@ macro_rules! conformance_suite {
             operators {
                 an_operator_is_found_until_revoked,
                 an_operators_name_is_unique,
+            }
+            rings {
+                a_master_key_is_remembered_once,
             }
             settlements {
                 newest_first_and_ties_by_id,

@@ -185,7 +185,7 @@ impl Run<'_> {
             let gone = row.apply(DeliveryEvent::EndpointGone, at(self.clock), &RetryPolicy::default());
             ended += i64::from(gone.is_ok());
         }
-        Write::Clear { ended }
+        Write::Clear { ended, at_second: self.clock }
     }
 
     fn record(&self, merchant: MerchantId, from: u128, number: u128) -> Effect {
@@ -291,6 +291,7 @@ enum Write {
     Put(Endpoint),
     Clear {
         ended: i64,
+        at_second: u64,
     },
 }
 
@@ -309,7 +310,9 @@ impl Effect {
                 assert_eq!(&tx.delivery_requeue(merchant, *id, at(*at_second)).await.unwrap(), requeued);
             }
             Write::Put(endpoint) => tx.endpoint_put(merchant, endpoint).await.unwrap(),
-            Write::Clear { ended } => assert_eq!(tx.endpoint_clear(merchant).await.unwrap(), *ended),
+            Write::Clear { ended, at_second } => {
+                assert_eq!(tx.endpoint_clear(merchant, at(*at_second)).await.unwrap(), *ended);
+            }
         }
     }
 }

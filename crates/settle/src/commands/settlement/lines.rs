@@ -140,12 +140,20 @@ impl Lines {
     }
 
     fn parse(&self, text: &[u8]) -> Result<CompletedSettlement, Vec<String>> {
-        let mut object = parse_object(text).map_err(|fault| vec![format!("not a JSON object: {fault}")])?;
+        let mut object = parse_object(text).map_err(|fault| vec![not_an_object(&fault)])?;
         if let Some(merchant) = self.merchant {
             object.entry("merchant_id").or_insert_with(|| Value::from(merchant.to_string()));
         }
         parse(&object).map_err(|problems| problems.iter().map(ToString::to_string).collect())
     }
+}
+
+/// What is wrong with a line that is no JSON object, without the line number of the parser, for which it is
+/// the first.
+fn not_an_object(fault: &serde_json::Error) -> String {
+    let text = fault.to_string();
+    let reason = text.split(" at line ").next().unwrap_or(&text);
+    format!("not a JSON object: {reason} (column {})", fault.column())
 }
 
 /// A copy in a temporary file, which can be read twice.
