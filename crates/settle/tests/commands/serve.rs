@@ -1,8 +1,9 @@
 //! `settle serve`: from an empty folder to an answer, and to an orderly end.
 
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::binary::{Settle, text};
 use crate::import::lines;
@@ -14,6 +15,7 @@ on_both_stores! {
     a_revocation_by_the_command_holds_at_the_next_request,
     a_key_and_a_settlement_made_meanwhile_are_seen_at_once,
     the_operators_listener_answers,
+    readyz_says_draining_while_a_request_is_finished,
     roles_choose_what_runs,
     logs_are_json_with_request_ids_and_without_secrets,
     two_nodes_share_a_store,
@@ -43,7 +45,7 @@ fn sigterm_and_sigint_stop_it_with_code_0(settle: &Settle) {
         let (code, logged) = serving.stopped();
         assert_eq!(code, Some(0), "{logged:#?}");
         assert!(logged.iter().any(|line| line.contains("\"stopped\"")), "{logged:#?}");
-        assert!(std::net::TcpStream::connect(api).is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(api).is_err(), "nobody listens any more");
     }
 }
 
@@ -82,6 +84,30 @@ fn the_operators_listener_answers(settle: &Settle) {
     assert!(metrics.body.contains("settle_http_request_duration_seconds_bucket"), "{}", metrics.body);
     assert_eq!(get(operator, "/v1/settlements", "").status, 404, "merchants are elsewhere");
     serving.stop();
+}
+
+fn readyz_says_draining_while_a_request_is_finished(settle: &Settle) {
+    let (mut serving, api, operator) = Serving::ready(settle);
+    let (_, key) = settle.key(&settle.merchant());
+    let mut request = TcpStream::connect(api).expect("the service listens");
+    let head = format!(
+        "PUT /v1/webhook HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer {key}\r\ncontent-length: 2\r\n\
+         expect: 100-continue\r\nconnection: close\r\n\r\n"
+    );
+    request.write_all(head.as_bytes()).expect("the service reads");
+    // Sent when the handler asks for the body: from now on the request is under way.
+    let mut go_ahead = [0; 25];
+    request.read_exact(&mut go_ahead).expect("the service wants the body");
+    assert_eq!(&go_ahead, b"HTTP/1.1 100 Continue\r\n\r\n");
+    serving.signal("TERM");
+    serving.wait_for("stopping");
+    let ready = get(operator, "/readyz", "");
+    assert_eq!((ready.status, &ready.json()["reason"]), (503, &json!("draining")));
+    request.write_all(b"{}").expect("the service still reads");
+    let mut answer = String::new();
+    request.read_to_string(&mut answer).expect("the service answers");
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert_eq!(serving.stopped().0, Some(0));
 }
 
 fn roles_choose_what_runs(settle: &Settle) {

@@ -5,8 +5,8 @@
 //!   an error or silence is not, and refuses the name even where the other half is good. A server that breaks
 //!   on AAAA thus cannot hide an address from the check. The price is that such a name does not resolve
 //!   until its server is mended.
-//! - Nothing is cached. The rule is one look-up an attempt, so that a name that moves to a private address
-//!   (rebinding) is found out at the next attempt and a mended one works at once. The cache belongs to the
+//! - Nothing is cached. The rule is one look-up a connection, so that a name that moves to a private address
+//!   (rebinding) is found out at the next one and a mended one works at once. The cache belongs to the
 //!   recursive name server, which has one anyway; look-ups of one name that are under way at the same time
 //!   share one question.
 
