@@ -12,7 +12,10 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio_io_timeout::TimeoutStream;
+
+mod unread;
+
+use unread::UnreadLimit;
 
 /// The bounds of a listener.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +24,7 @@ pub struct ServerLimits {
     pub connections_max: usize,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
-    /// How long a client may leave an answer unread.
+    /// How long a client may leave an answer unread, or a part of it.
     pub write_timeout: Duration,
     /// How long requests under way may take to finish when the service stops.
     pub shutdown_timeout: Duration,
@@ -67,9 +70,7 @@ pub async fn serve(
                 continue;
             }
         };
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(limits.write_timeout));
-        let stream = TokioIo::new(Box::pin(stream));
+        let stream = TokioIo::new(UnreadLimit::new(stream, limits.write_timeout));
         let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone()));
         let connection = graceful.watch(connection);
         tokio::spawn(async move {
