@@ -66,6 +66,8 @@ id! {
     SettlementId,
     /// One notification delivery; receivers deduplicate by it.
     DeliveryId,
+    /// One run of a dispatcher: a process that sends.
+    DispatcherId,
     /// One request to an API, shown as `X-Request-Id` and in the log.
     RequestId,
 }

@@ -7,9 +7,12 @@ use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult,
+    CountChanges, DUE_LAG, DeliveryReads, DeliveryState, DeliveryWrites, DueMerchant, NewDelivery, Recorded,
+    StoreError, StoreResult,
 };
-use sqlx::postgres::PgRow;
+use sqlx::Postgres;
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
 
 use crate::convert::{At, array, column, id, optional_time, time};
 use crate::error::store_error;
@@ -54,35 +57,57 @@ settle_store::statements! {
         ) AS row";
     hot ENQUEUE = "
         INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
-                                created_at, next_attempt_at, url, payload)
-        SELECT merchant_id, delivery_id, settlement_id, $7, 'pending', 0, created_at, created_at, url, payload
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[], $6::bytea[])
-            AS row (merchant_id, delivery_id, settlement_id, created_at, url, payload)";
+                                created_at, next_attempt_at, url)
+        SELECT merchant_id, delivery_id, settlement_id, $6, 'pending', 0, created_at, created_at, url
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[])
+            AS row (merchant_id, delivery_id, settlement_id, created_at, url)";
     hot RECORD = "
         UPDATE deliveries
         SET status = state.status, attempts = state.attempts, delivered_at = state.delivered_at,
             next_attempt_at = state.next_attempt_at, response_status = state.response_status,
             last_error = state.last_error
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[],
-                    $7::integer[], $8::text[])
+                    $7::integer[], $8::text[], $9::integer[], $10::timestamptz[])
             AS state (merchant_id, delivery_id, status, attempts, delivered_at, next_attempt_at,
-                      response_status, last_error)
+                      response_status, last_error, seen_attempts, seen_next_attempt_at)
         WHERE deliveries.merchant_id = state.merchant_id AND deliveries.delivery_id = state.delivery_id
-          AND deliveries.status = 'pending'
-        RETURNING deliveries.merchant_id, deliveries.status";
+          AND deliveries.status = 'pending' AND deliveries.attempts = state.seen_attempts
+          AND deliveries.next_attempt_at = state.seen_next_attempt_at
+        RETURNING deliveries.merchant_id, deliveries.delivery_id, deliveries.status";
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = $3
         WHERE merchant_id = $1 AND delivery_id = $2 AND status = 'dead'
         RETURNING delivery_id, settlement_id, event_type, status, attempts, created_at,
                   delivered_at, next_attempt_at, response_status, last_error, url";
-    hot COUNT = "
+    // Rows that are due at $5 have come.
+    hot COUNT_ENQUEUED = "
         UPDATE merchant_counts
         SET deliveries_pending = deliveries_pending + changed.pending,
             deliveries_delivered = deliveries_delivered + changed.delivered,
-            deliveries_dead = deliveries_dead + changed.dead
+            deliveries_dead = deliveries_dead + changed.dead,
+            next_due_at = least(next_due_at, $5)
         FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
             AS changed (merchant_id, pending, delivered, dead)
         WHERE merchant_counts.merchant_id = changed.merchant_id";
+    // Rows have gone, or wait for longer. The time at which the merchant is due is written when nothing is due
+    // any more at $5, or when it lags behind by more than $6 seconds: not for every row that is sent.
+    hot COUNT_RECORDED = "
+        UPDATE merchant_counts
+        SET deliveries_pending = deliveries_pending + changed.pending,
+            deliveries_delivered = deliveries_delivered + changed.delivered,
+            deliveries_dead = deliveries_dead + changed.dead,
+            next_due_at = CASE
+                WHEN head.due_at <= $5 AND head.due_at <= next_due_at + $6 * interval '1 second'
+                THEN next_due_at ELSE head.due_at END
+        FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
+            AS changed (merchant_id, pending, delivered, dead)
+        LEFT JOIN LATERAL (
+            SELECT next_attempt_at AS due_at FROM deliveries
+            WHERE merchant_id = changed.merchant_id AND status = 'pending'
+            ORDER BY next_attempt_at LIMIT 1
+        ) AS head ON true
+        WHERE merchant_counts.merchant_id = changed.merchant_id
+        RETURNING merchant_counts.merchant_id, head.due_at";
 }
 
 #[async_trait]
@@ -110,23 +135,29 @@ impl DeliveryReads for PostgresStore {
 #[async_trait]
 impl DeliveryWrites for PostgresTx {
     async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()> {
+        let Some(due_at) = deliveries.iter().map(|new| new.created_at).min() else {
+            return Ok(());
+        };
         let query = sqlx::query(ENQUEUE)
             .bind(array(deliveries, |new| new.merchant_id.0))
             .bind(array(deliveries, |new| new.delivery_id.0))
             .bind(array(deliveries, |new| new.settlement_id.0))
             .bind(array(deliveries, |new| At(new.created_at)))
             .bind(array(deliveries, |new| new.url.as_str()))
-            .bind(array(deliveries, |new| new.payload.as_slice()))
             .bind(EVENT_TYPE);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         let mut changes = CountChanges::default();
         for new in deliveries {
             changes.add(new.merchant_id, DeliveryStatus::Pending, 1);
         }
-        self.count_deliveries(changes).await
+        self.count_enqueued(changes, due_at).await
     }
 
-    async fn delivery_record_many(&mut self, states: &[DeliveryState]) -> StoreResult<i64> {
+    async fn delivery_record_many(
+        &mut self,
+        states: &[DeliveryState],
+        at: Timestamp,
+    ) -> StoreResult<Recorded> {
         let query = sqlx::query(RECORD)
             .bind(array(states, |state| state.merchant_id.0))
             .bind(array(states, |state| state.delivery.delivery_id.0))
@@ -135,7 +166,9 @@ impl DeliveryWrites for PostgresTx {
             .bind(array(states, |state| state.delivery.delivered_at.map(At)))
             .bind(array(states, |state| At(state.delivery.next_attempt_at)))
             .bind(array(states, |state| state.delivery.response_status))
-            .bind(array(states, |state| state.delivery.last_error.as_deref()));
+            .bind(array(states, |state| state.delivery.last_error.as_deref()))
+            .bind(array(states, |state| state.seen.attempts))
+            .bind(array(states, |state| At(state.seen.next_attempt_at)));
         let updated = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         let mut changes = CountChanges::default();
         for row in &updated {
@@ -143,8 +176,9 @@ impl DeliveryWrites for PostgresTx {
             changes.add(merchant, DeliveryStatus::Pending, -1);
             changes.add(merchant, status(row)?, 1);
         }
-        self.count_deliveries(changes).await?;
-        Ok(i64::try_from(updated.len()).unwrap_or(i64::MAX))
+        let due = self.count_recorded(changes, at).await?;
+        let deliveries = updated.iter().map(|row| id(row, "delivery_id", DeliveryId));
+        Ok(Recorded { changed: deliveries.collect::<StoreResult<_>>()?, due })
     }
 
     async fn delivery_requeue(
@@ -160,28 +194,52 @@ impl DeliveryWrites for PostgresTx {
         let mut changes = CountChanges::default();
         changes.add(merchant, DeliveryStatus::Dead, -1);
         changes.add(merchant, DeliveryStatus::Pending, 1);
-        self.count_deliveries(changes).await?;
+        self.count_enqueued(changes, at).await?;
         delivery(&row).map(Some)
     }
 }
 
 impl PostgresTx {
-    async fn count_deliveries(&mut self, changes: CountChanges) -> StoreResult<()> {
+    async fn count_enqueued(&mut self, changes: CountChanges, due_at: Timestamp) -> StoreResult<()> {
         let changes = changes.into_rows();
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let query = sqlx::query(COUNT)
-            .bind(array(&changes, |(merchant, _)| merchant.0))
-            .bind(array(&changes, |(_, [pending, _, _])| *pending))
-            .bind(array(&changes, |(_, [_, delivered, _])| *delivered))
-            .bind(array(&changes, |(_, [_, _, dead])| *dead));
+        let query = bind_changes(sqlx::query(COUNT_ENQUEUED), &changes).bind(At(due_at));
         let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
         if counted.rows_affected() != changes.len() as u64 {
             return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
         }
         Ok(())
     }
+
+    async fn count_recorded(
+        &mut self,
+        changes: CountChanges,
+        at: Timestamp,
+    ) -> StoreResult<Vec<DueMerchant>> {
+        let changes = changes.into_rows();
+        let query = bind_changes(sqlx::query(COUNT_RECORDED), &changes);
+        let query = query.bind(At(at)).bind(DUE_LAG.as_secs_f64());
+        let counted = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        if counted.len() != changes.len() {
+            return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
+        }
+        let due = counted.iter().filter_map(|row| {
+            let due = |due_at| Ok(DueMerchant { merchant_id: id(row, "merchant_id", MerchantId)?, due_at });
+            optional_time(row, "due_at").transpose().map(|due_at| due_at.and_then(due))
+        });
+        due.collect()
+    }
+}
+
+/// The first four arguments of both ways to count.
+fn bind_changes<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    changes: &[(MerchantId, [i64; 3])],
+) -> Query<'q, Postgres, PgArguments> {
+    query
+        .bind(array(changes, |(merchant, _)| merchant.0))
+        .bind(array(changes, |(_, [pending, _, _])| *pending))
+        .bind(array(changes, |(_, [_, delivered, _])| *delivered))
+        .bind(array(changes, |(_, [_, _, dead])| *dead))
 }
 
 fn status(row: &PgRow) -> StoreResult<DeliveryStatus> {
@@ -189,7 +247,7 @@ fn status(row: &PgRow) -> StoreResult<DeliveryStatus> {
     text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))
 }
 
-fn delivery(row: &PgRow) -> StoreResult<Delivery> {
+pub(crate) fn delivery(row: &PgRow) -> StoreResult<Delivery> {
     Ok(Delivery {
         delivery_id: id(row, "delivery_id", DeliveryId)?,
         settlement_id: id(row, "settlement_id", SettlementId)?,

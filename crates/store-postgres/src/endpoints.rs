@@ -26,7 +26,8 @@ settle_store::statements! {
         WHERE merchant_id = $1 AND status = 'pending'";
     hot COUNT_ENDED = "
         UPDATE merchant_counts
-        SET deliveries_pending = deliveries_pending - $2, deliveries_dead = deliveries_dead + $2
+        SET deliveries_pending = deliveries_pending - $2, deliveries_dead = deliveries_dead + $2,
+            next_due_at = NULL
         WHERE merchant_id = $1";
 }
 

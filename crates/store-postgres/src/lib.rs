@@ -11,9 +11,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use settle_domain::ids::{DispatcherId, MerchantId};
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{Store, StoreError, StoreResult, Tx};
+use settle_store::{Presence, Store, StoreError, StoreResult, Tx};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Transaction};
 
@@ -25,6 +26,7 @@ mod keys;
 mod merchants;
 mod migrations;
 mod operators;
+mod queue;
 mod rings;
 mod settlements;
 
@@ -67,6 +69,7 @@ pub fn statements() -> Vec<Statement> {
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
         endpoints::STATEMENTS,
+        queue::STATEMENTS,
     ]
     .concat()
 }
@@ -153,6 +156,14 @@ impl Store for PostgresStore {
         let applied: i64 =
             sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.pool).await.map_err(store_error)?;
         Ok(all.saturating_sub(usize::try_from(applied).unwrap_or(0)))
+    }
+
+    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
+        self.appear(dispatcher).await
+    }
+
+    async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
+        self.notify(merchants).await
     }
 
     async fn close(&self) {

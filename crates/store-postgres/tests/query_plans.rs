@@ -29,7 +29,7 @@ const FILL: [&str; 10] = [
     "INSERT INTO merchant_counts SELECT merchant_id FROM merchants",
     "INSERT INTO deliveries
      SELECT md5((n % 5)::text)::uuid, md5('d' || n)::uuid, md5('s' || n)::uuid, 'settlement.completed',
-            CASE n % 3 WHEN 0 THEN 'pending' ELSE 'dead' END, 0, now(), NULL, now(), NULL, NULL, 'https://m', ''
+            CASE n % 3 WHEN 0 THEN 'pending' ELSE 'dead' END, 0, now(), NULL, now(), NULL, NULL, 'https://m'
      FROM generate_series(1, 20000) AS n",
     "INSERT INTO settlements
      SELECT md5((n % 5)::text)::uuid, md5('s' || n)::uuid,
@@ -62,7 +62,7 @@ async fn connect() -> PgConnection {
 /// The nodes of a statement's plan that walk a whole growing table or index.
 async fn scans(connection: &mut PgConnection, sql: &str) -> Vec<String> {
     connection.execute(AssertSqlSafe(format!("PREPARE asked AS {sql}"))).await.unwrap();
-    let arguments = (1..=9).take_while(|number| sql.contains(&format!("${number}"))).count();
+    let arguments = (1..=12).take_while(|number| sql.contains(&format!("${number}"))).count();
     let nulls =
         if arguments == 0 { String::new() } else { format!("({})", vec!["NULL"; arguments].join(", ")) };
     let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) EXECUTE asked{nulls}"));

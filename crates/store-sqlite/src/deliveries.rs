@@ -8,7 +8,8 @@ use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult,
+    CountChanges, DUE_LAG, DeliveryReads, DeliveryState, DeliveryWrites, DueMerchant, NewDelivery, Recorded,
+    StoreError, StoreResult,
 };
 use sqlx::sqlite::SqliteRow;
 
@@ -48,9 +49,9 @@ settle_store::statements! {
         )";
     hot ENQUEUE = "
         INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
-                                created_at, next_attempt_at, url, payload)
+                                created_at, next_attempt_at, url)
         SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), unhex(row.value ->> 2), ?2, 'pending', 0,
-               row.value ->> 3, row.value ->> 3, row.value ->> 4, unhex(row.value ->> 5)
+               row.value ->> 3, row.value ->> 3, row.value ->> 4
         FROM json_each(?1) AS row";
     hot RECORD = "
         UPDATE deliveries
@@ -61,26 +62,47 @@ settle_store::statements! {
             SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id,
                    row.value ->> 2 AS status, row.value ->> 3 AS attempts, row.value ->> 4 AS delivered_at,
                    row.value ->> 5 AS next_attempt_at, row.value ->> 6 AS response_status,
-                   row.value ->> 7 AS last_error
+                   row.value ->> 7 AS last_error, row.value ->> 8 AS seen_attempts,
+                   row.value ->> 9 AS seen_next_attempt_at
             FROM json_each(?1) AS row
         ) AS state
         WHERE deliveries.merchant_id = state.merchant_id AND deliveries.delivery_id = state.delivery_id
-          AND deliveries.status = 'pending'
-        RETURNING deliveries.merchant_id, deliveries.status";
+          AND deliveries.status = 'pending' AND deliveries.attempts = state.seen_attempts
+          AND deliveries.next_attempt_at = state.seen_next_attempt_at
+        RETURNING deliveries.merchant_id, deliveries.delivery_id, deliveries.status";
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
         WHERE merchant_id = ?1 AND delivery_id = ?2 AND status = 'dead'
         RETURNING delivery_id, settlement_id, event_type, status, attempts, created_at,
                   delivered_at, next_attempt_at, response_status, last_error, url";
-    hot COUNT = "
+    // Rows that are due at ?2 have come.
+    hot COUNT_ENQUEUED = "
         UPDATE merchant_counts
         SET deliveries_pending = deliveries_pending + changed.pending,
             deliveries_delivered = deliveries_delivered + changed.delivered,
-            deliveries_dead = deliveries_dead + changed.dead
+            deliveries_dead = deliveries_dead + changed.dead,
+            next_due_at = min(ifnull(next_due_at, ?2), ?2)
         FROM (SELECT unhex(row.value ->> 0) AS merchant_id, row.value ->> 1 AS pending,
                      row.value ->> 2 AS delivered, row.value ->> 3 AS dead
               FROM json_each(?1) AS row) AS changed
         WHERE merchant_counts.merchant_id = changed.merchant_id";
+    // Rows have gone, or wait for longer. The time at which the merchant is due is written when nothing is due
+    // any more at ?2, or when it lags behind by more than ?3 microseconds: not for every row that is sent.
+    hot COUNT_RECORDED = "
+        UPDATE merchant_counts
+        SET deliveries_pending = deliveries_pending + changed.pending,
+            deliveries_delivered = deliveries_delivered + changed.delivered,
+            deliveries_dead = deliveries_dead + changed.dead,
+            next_due_at = CASE WHEN changed.due_at <= ?2 AND changed.due_at <= next_due_at + ?3
+                               THEN next_due_at ELSE changed.due_at END
+        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, row.value ->> 1 AS pending,
+                     row.value ->> 2 AS delivered, row.value ->> 3 AS dead,
+                     (SELECT next_attempt_at FROM deliveries
+                      WHERE merchant_id = unhex(row.value ->> 0) AND status = 'pending'
+                      ORDER BY next_attempt_at LIMIT 1) AS due_at
+              FROM json_each(?1) AS row) AS changed
+        WHERE merchant_counts.merchant_id = changed.merchant_id
+        RETURNING merchant_id, next_due_at AS due_at";
 }
 
 #[async_trait]
@@ -108,6 +130,9 @@ impl DeliveryReads for SqliteStore {
 #[async_trait]
 impl DeliveryWrites for SqliteTx {
     async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()> {
+        let Some(due_at) = deliveries.iter().map(|new| new.created_at).min() else {
+            return Ok(());
+        };
         let rows = json_rows(deliveries.iter().map(|new| {
             json!([
                 hex(new.merchant_id.0.as_bytes()),
@@ -115,7 +140,6 @@ impl DeliveryWrites for SqliteTx {
                 hex(new.settlement_id.0.as_bytes()),
                 new.created_at.as_micros(),
                 new.url,
-                hex(&new.payload),
             ])
         }));
         let query = sqlx::query(ENQUEUE).bind(rows).bind(EVENT_TYPE);
@@ -124,11 +148,15 @@ impl DeliveryWrites for SqliteTx {
         for new in deliveries {
             changes.add(new.merchant_id, DeliveryStatus::Pending, 1);
         }
-        self.count_deliveries(changes).await
+        self.count_enqueued(changes, due_at).await
     }
 
-    async fn delivery_record_many(&mut self, states: &[DeliveryState]) -> StoreResult<i64> {
-        let rows = json_rows(states.iter().map(|DeliveryState { merchant_id, delivery }| {
+    async fn delivery_record_many(
+        &mut self,
+        states: &[DeliveryState],
+        at: Timestamp,
+    ) -> StoreResult<Recorded> {
+        let rows = json_rows(states.iter().map(|DeliveryState { merchant_id, seen, delivery }| {
             json!([
                 hex(merchant_id.0.as_bytes()),
                 hex(delivery.delivery_id.0.as_bytes()),
@@ -138,6 +166,8 @@ impl DeliveryWrites for SqliteTx {
                 delivery.next_attempt_at.as_micros(),
                 delivery.response_status,
                 delivery.last_error,
+                seen.attempts,
+                seen.next_attempt_at.as_micros(),
             ])
         }));
         let updated =
@@ -148,8 +178,9 @@ impl DeliveryWrites for SqliteTx {
             changes.add(merchant, DeliveryStatus::Pending, -1);
             changes.add(merchant, status(row)?, 1);
         }
-        self.count_deliveries(changes).await?;
-        Ok(i64::try_from(updated.len()).unwrap_or(i64::MAX))
+        let due = self.count_recorded(changes, at).await?;
+        let deliveries = updated.iter().map(|row| id(row, "delivery_id", DeliveryId));
+        Ok(Recorded { changed: deliveries.collect::<StoreResult<_>>()?, due })
     }
 
     async fn delivery_requeue(
@@ -165,27 +196,47 @@ impl DeliveryWrites for SqliteTx {
         let mut changes = CountChanges::default();
         changes.add(merchant, DeliveryStatus::Dead, -1);
         changes.add(merchant, DeliveryStatus::Pending, 1);
-        self.count_deliveries(changes).await?;
+        self.count_enqueued(changes, at).await?;
         delivery(&row).map(Some)
     }
 }
 
 impl SqliteTx {
-    async fn count_deliveries(&mut self, changes: CountChanges) -> StoreResult<()> {
+    async fn count_enqueued(&mut self, changes: CountChanges, due_at: Timestamp) -> StoreResult<()> {
         let changes = changes.into_rows();
-        if changes.is_empty() {
-            return Ok(());
-        }
-        let merchants = changes.len() as u64;
-        let rows = json_rows(changes.into_iter().map(|(merchant, [pending, delivered, dead])| {
-            json!([hex(merchant.0.as_bytes()), pending, delivered, dead])
-        }));
-        let counted = sqlx::query(COUNT).bind(rows).execute(&mut *self.inner).await.map_err(store_error)?;
-        if counted.rows_affected() != merchants {
+        let query = sqlx::query(COUNT_ENQUEUED).bind(json_changes(&changes)).bind(due_at.as_micros());
+        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
+        if counted.rows_affected() != changes.len() as u64 {
             return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
         }
         Ok(())
     }
+
+    async fn count_recorded(
+        &mut self,
+        changes: CountChanges,
+        at: Timestamp,
+    ) -> StoreResult<Vec<DueMerchant>> {
+        let changes = changes.into_rows();
+        let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
+        let query = sqlx::query(COUNT_RECORDED).bind(json_changes(&changes)).bind(at.as_micros()).bind(lag);
+        let counted = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        if counted.len() != changes.len() {
+            return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
+        }
+        let due = counted.iter().filter_map(|row| {
+            let due = |due_at| Ok(DueMerchant { merchant_id: id(row, "merchant_id", MerchantId)?, due_at });
+            optional_time(row, "due_at").transpose().map(|due_at| due_at.and_then(due))
+        });
+        due.collect()
+    }
+}
+
+/// The first argument of both ways to count.
+fn json_changes(changes: &[(MerchantId, [i64; 3])]) -> String {
+    json_rows(changes.iter().map(|(merchant, [pending, delivered, dead])| {
+        json!([hex(merchant.0.as_bytes()), pending, delivered, dead])
+    }))
 }
 
 fn status(row: &SqliteRow) -> StoreResult<DeliveryStatus> {
@@ -193,7 +244,7 @@ fn status(row: &SqliteRow) -> StoreResult<DeliveryStatus> {
     text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))
 }
 
-fn delivery(row: &SqliteRow) -> StoreResult<Delivery> {
+pub(crate) fn delivery(row: &SqliteRow) -> StoreResult<Delivery> {
     Ok(Delivery {
         delivery_id: id(row, "delivery_id", DeliveryId)?,
         settlement_id: id(row, "settlement_id", SettlementId)?,

@@ -12,9 +12,10 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use settle_domain::ids::{DispatcherId, MerchantId};
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{Store, StoreError, StoreResult, Tx};
+use settle_store::{Presence, Store, StoreError, StoreResult, Tx};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -28,6 +29,7 @@ mod keys;
 mod merchants;
 mod migrations;
 mod operators;
+mod queue;
 mod rings;
 mod settlements;
 
@@ -67,6 +69,7 @@ pub fn statements() -> Vec<Statement> {
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
         endpoints::STATEMENTS,
+        queue::STATEMENTS,
     ]
     .concat()
 }
@@ -166,6 +169,14 @@ impl Store for SqliteStore {
         let applied: i64 =
             sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.readers).await.map_err(store_error)?;
         Ok(all.saturating_sub(usize::try_from(applied).unwrap_or(0)))
+    }
+
+    async fn presence(&self, _dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
+        queue::appear(&self.path)
+    }
+
+    async fn wake_others(&self, _merchants: &[MerchantId]) -> StoreResult<()> {
+        Ok(())
     }
 
     async fn close(&self) {

@@ -8,7 +8,7 @@ use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::time::Timestamp;
 
-use crate::StoreResult;
+use crate::{DueMerchant, StoreResult};
 
 /// A delivery to be enqueued: pending, no attempt made, due at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +21,6 @@ pub struct NewDelivery {
     pub settlement_id: SettlementId,
     /// The endpoint, frozen.
     pub url: String,
-    /// The body, frozen.
-    pub payload: Vec<u8>,
     /// When it is enqueued.
     pub created_at: Timestamp,
 }
@@ -32,8 +30,34 @@ pub struct NewDelivery {
 pub struct DeliveryState {
     /// Whose it is.
     pub merchant_id: MerchantId,
+    /// What was seen of the delivery before the attempt.
+    pub seen: Seen,
     /// The delivery after the attempt; its frozen parts are not written.
     pub delivery: Delivery,
+}
+
+/// What tells whether a pending delivery has changed: every attempt and every redelivery changes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Attempts made.
+    pub attempts: i32,
+    /// When the next was due.
+    pub next_attempt_at: Timestamp,
+}
+
+impl From<&Delivery> for Seen {
+    fn from(delivery: &Delivery) -> Seen {
+        Seen { attempts: delivery.attempts, next_attempt_at: delivery.next_attempt_at }
+    }
+}
+
+/// What became of states that were to be stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// The deliveries that were changed.
+    pub changed: Vec<DeliveryId>,
+    /// Those of their merchants that still have something pending, and when it is due.
+    pub due: Vec<DueMerchant>,
 }
 
 /// How the counts of a merchant's pending, delivered and dead rows change.
@@ -76,9 +100,13 @@ pub trait DeliveryWrites {
     /// Enqueues deliveries. Their merchants are locked first.
     async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()>;
 
-    /// Stores where deliveries stand after an attempt; only those that are still pending are changed. Their
-    /// merchants are locked first. Gives the number changed.
-    async fn delivery_record_many(&mut self, states: &[DeliveryState]) -> StoreResult<i64>;
+    /// Stores where deliveries stand after an attempt; only those that are pending and as they were seen are
+    /// changed. Their merchants are locked first.
+    async fn delivery_record_many(
+        &mut self,
+        states: &[DeliveryState],
+        at: Timestamp,
+    ) -> StoreResult<Recorded>;
 
     /// Makes a dead delivery pending again, its counter at 0 and due now. `None` when the merchant has no
     /// such delivery, or it is not dead. The merchant is locked first.

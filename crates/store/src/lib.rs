@@ -24,6 +24,7 @@
 //! network call: the caller asks the network first and begins afterwards.
 
 use async_trait::async_trait;
+use settle_domain::ids::{DispatcherId, MerchantId};
 
 mod deliveries;
 mod endpoints;
@@ -31,6 +32,7 @@ mod error;
 mod keys;
 mod merchants;
 mod operators;
+mod queue;
 mod rings;
 mod settlements;
 pub mod slices;
@@ -39,12 +41,18 @@ pub mod statements;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
-pub use deliveries::{CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery};
+pub use deliveries::{
+    CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Recorded, Seen,
+};
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use error::StoreError;
 pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};
 pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites};
+pub use queue::{
+    Ask, Claimed, DUE_LAG, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites,
+    SHARDS, Shard, ShardLease,
+};
 pub use rings::{RingReads, RingWrites};
 pub use settlements::{
     BATCH_MAX, ListKey, NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites,
@@ -61,6 +69,7 @@ pub trait Reads:
     + SettlementReads
     + DeliveryReads
     + EndpointReads
+    + QueueReads
     + RingReads
     + Send
     + Sync
@@ -74,6 +83,7 @@ impl<T> Reads for T where
         + SettlementReads
         + DeliveryReads
         + EndpointReads
+        + QueueReads
         + RingReads
         + Send
         + Sync
@@ -89,6 +99,7 @@ pub trait Tx:
     + SettlementWrites
     + DeliveryWrites
     + EndpointWrites
+    + QueueWrites
     + RingWrites
     + Send
 {
@@ -121,6 +132,14 @@ pub trait Store: Reads {
 
     /// How many migrations of this version have not been applied.
     async fn migrations_pending(&self) -> StoreResult<usize>;
+
+    /// Gives the sign that a dispatcher lives. `None` when another one lives that does not share: on SQLite
+    /// one process sends.
+    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>>;
+
+    /// Tells the dispatchers of other processes that merchants have something due. A hint and no more: what
+    /// is not heard is found by looking.
+    async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()>;
 
     /// Lets go of all connections, after the transactions under way have ended.
     async fn close(&self);

@@ -1,9 +1,10 @@
-//! Webhooks: judging endpoints, signing notifications, sending them. The dispatcher and the alerts come here
-//! too.
+//! Webhooks: judging endpoints, enqueueing notifications, signing and sending them.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`guard`] | one verdict a URL: whether it may be called, and at which addresses |
+//! | [`outbox`] | completed settlements and their notifications, in one transaction |
+//! | [`wake`] | tells the dispatcher at once that something is due |
 //! | [`notification`] | the signed request of one attempt |
 //! | [`sender`] | one attempt over real HTTP, through the guard, within its time |
 //!
@@ -12,4 +13,6 @@
 
 pub mod guard;
 pub mod notification;
+pub mod outbox;
 pub mod sender;
+pub mod wake;

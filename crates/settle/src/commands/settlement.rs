@@ -1,10 +1,13 @@
 //! `settle settlement import`: completed settlements from a file, all of them or none.
 
+use std::collections::BTreeSet;
+
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use settle_domain::ids::{DeliveryId, MerchantId};
+use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
-use settle_store::{BATCH_MAX, NewDelivery, NewSettlement, Tx};
+use settle_store::{BATCH_MAX, NewSettlement, Tx};
+use settle_webhooks::outbox;
 
 use super::{CommandFault, Context};
 use crate::output::{self, OutputFormat};
@@ -50,6 +53,9 @@ struct Imported {
     unchanged: usize,
     /// Notifications enqueued.
     notified: usize,
+    /// Whose notifications they are.
+    #[serde(skip)]
+    merchants: BTreeSet<MerchantId>,
 }
 
 impl SettlementCommand {
@@ -92,6 +98,12 @@ impl Import {
         }
         self.record(&mut *tx, batch, &mut done).await?;
         tx.commit().await?;
+        let merchants: Vec<MerchantId> = done.merchants.iter().copied().collect();
+        if !merchants.is_empty()
+            && let Err(fault) = context.store.wake_others(&merchants).await
+        {
+            tracing::warn!(%fault, "the service was not woken: it finds them when it looks next");
+        }
         progress.finish();
         Ok(done)
     }
@@ -123,35 +135,11 @@ impl Import {
         if self.notify {
             let fresh: std::collections::HashSet<_> = outcome.recorded.into_iter().collect();
             let is_fresh = |row: &&NewSettlement| fresh.contains(&(row.merchant_id, row.settlement_id));
-            done.notified += notify(tx, settlements.iter().filter(is_fresh)).await?;
+            let fresh: Vec<&NewSettlement> = settlements.iter().filter(is_fresh).collect();
+            let notified = outbox::enqueue(tx, &fresh, SystemClock.now(), &SystemEntropy).await?;
+            done.notified += notified.len();
+            done.merchants.extend(notified);
         }
         Ok(())
     }
-}
-
-/// Enqueues a notification of each settlement whose merchant has an endpoint, in the settlements' own
-/// transaction.
-async fn notify(tx: &mut dyn Tx, fresh: impl Iterator<Item = &NewSettlement>) -> Result<usize, CommandFault> {
-    let fresh: Vec<&NewSettlement> = fresh.collect();
-    let mut merchants: Vec<MerchantId> = fresh.iter().map(|settlement| settlement.merchant_id).collect();
-    merchants.sort();
-    merchants.dedup();
-    let endpoints = tx.endpoint_find_locked(&merchants).await?;
-    let now = SystemClock.now();
-    let deliveries: Vec<NewDelivery> = fresh
-        .into_iter()
-        .filter_map(|settlement| {
-            let (_, endpoint) = endpoints.iter().find(|(merchant, _)| *merchant == settlement.merchant_id)?;
-            Some(NewDelivery {
-                merchant_id: settlement.merchant_id,
-                delivery_id: DeliveryId::new(now, &SystemEntropy),
-                settlement_id: settlement.settlement_id,
-                url: endpoint.url.clone(),
-                payload: settlement.record.notification(),
-                created_at: now,
-            })
-        })
-        .collect();
-    tx.delivery_enqueue_many(&deliveries).await?;
-    Ok(deliveries.len())
 }

@@ -6,7 +6,7 @@ use settle_domain::ids::{DeliveryId, MerchantId};
 use super::fixtures::{
     at, deliveries, delivery, enqueue, fresh_uuid, listed, merchant, page, record_states, requeue,
 };
-use crate::{NewDelivery, Store};
+use crate::{DeliveryState, NewDelivery, Seen, Store};
 
 fn failed() -> DeliveryEvent {
     DeliveryEvent::Failed { response_status: Some(503), error: "answered with status 503".to_owned() }
@@ -92,6 +92,32 @@ pub async fn an_outcome_changes_only_a_pending_row(store: &dyn Store) {
     let page = deliveries(store, merchant, None).await;
     assert_eq!((page.rows, page.total), (vec![delivered], 1));
     assert_eq!(deliveries(store, merchant, Some(DeliveryStatus::Pending)).await.total, 0);
+}
+
+/// Neither the result of an attempt before a redelivery, nor that of an attempt before another one's.
+pub async fn an_outcome_changes_only_what_was_seen(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let new = delivery(merchant, at(1));
+    enqueue(store, std::slice::from_ref(&new)).await;
+    let seen = Seen::from(&listed(&new));
+    let late = DeliveryState {
+        merchant_id: merchant,
+        seen,
+        delivery: after(&new, &[DeliveryEvent::Answered { response_status: 200 }]),
+    };
+    let record = async || {
+        let mut tx = store.begin().await.unwrap();
+        tx.merchant_lock(&[merchant]).await.unwrap();
+        let recorded = tx.delivery_record_many(std::slice::from_ref(&late), at(2)).await.unwrap();
+        tx.commit().await.unwrap();
+        recorded.changed
+    };
+    record_states(store, merchant, &[after(&new, &[failed()])]).await;
+    assert_eq!(record().await, []);
+    record_states(store, merchant, &[after(&new, &[DeliveryEvent::EndpointGone])]).await;
+    let requeued = requeue(store, merchant, new.delivery_id, at(9)).await.unwrap();
+    assert_eq!(record().await, []);
+    assert_eq!(deliveries(store, merchant, None).await.rows, [requeued]);
 }
 
 /// Pending, counter at 0, due now; the last error stays until the next attempt.

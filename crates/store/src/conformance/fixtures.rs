@@ -90,7 +90,6 @@ pub fn delivery(merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
         delivery_id: DeliveryId(fresh_uuid()),
         settlement_id: SettlementId(fresh_uuid()),
         url: "https://merchant.example/hook?a=“b”".to_owned(),
-        payload: vec![0, 1, 254, 255],
         created_at,
     }
 }
@@ -121,17 +120,22 @@ pub async fn enqueue(store: &dyn Store, deliveries: &[NewDelivery]) {
     tx.commit().await.unwrap();
 }
 
-/// Stores where deliveries of one merchant stand, and commits.
-pub async fn record_states(store: &dyn Store, merchant: MerchantId, deliveries: &[Delivery]) -> i64 {
-    let states: Vec<DeliveryState> = deliveries
+/// Stores where deliveries of one merchant stand, as attempts that saw them as they are now, and commits. Gives
+/// the number changed.
+pub async fn record_states(store: &dyn Store, merchant: MerchantId, after: &[Delivery]) -> usize {
+    let before = deliveries(store, merchant, None).await.rows;
+    let states: Vec<DeliveryState> = after
         .iter()
-        .map(|delivery| DeliveryState { merchant_id: merchant, delivery: delivery.clone() })
+        .map(|delivery| {
+            let seen = before.iter().find(|row| row.delivery_id == delivery.delivery_id).unwrap_or(delivery);
+            DeliveryState { merchant_id: merchant, seen: seen.into(), delivery: delivery.clone() }
+        })
         .collect();
     let mut tx = store.begin().await.unwrap();
     tx.merchant_lock(&[merchant]).await.unwrap();
-    let changed = tx.delivery_record_many(&states).await.unwrap();
+    let recorded = tx.delivery_record_many(&states, Timestamp::MAX).await.unwrap();
     tx.commit().await.unwrap();
-    changed
+    recorded.changed.len()
 }
 
 /// Asks for a redelivery, and commits.

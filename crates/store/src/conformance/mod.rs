@@ -24,6 +24,7 @@ pub mod keys;
 pub mod merchants;
 pub mod model;
 pub mod operators;
+pub mod queue;
 pub mod rings;
 pub mod schema;
 pub mod settlements;
@@ -116,6 +117,7 @@ macro_rules! conformance_suite {
                 totals_by_status,
                 a_merchant_sees_its_own_alone,
                 an_outcome_changes_only_a_pending_row,
+                an_outcome_changes_only_what_was_seen,
                 requeue_of_a_dead_row,
                 requeue_finds_nothing_else,
                 a_requeue_does_not_move_its_row,
@@ -125,6 +127,17 @@ macro_rules! conformance_suite {
                 clear_ends_what_is_pending,
                 clear_touches_no_other_merchant,
                 found_in_the_transaction_that_put_it,
+            }
+            queue {
+                a_due_merchant_is_found_in_its_shard,
+                the_time_a_merchant_is_due_follows_its_deliveries,
+                a_claim_gives_what_an_attempt_needs,
+                a_claim_takes_the_first_due,
+                a_claim_takes_only_what_is_pending,
+                depth_counts_what_waits,
+                a_lone_dispatcher_holds_every_shard,
+                a_dead_dispatcher_is_replaced_at_once,
+                released_shards_are_free,
             }
         }
     };

@@ -9,9 +9,10 @@ use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPoli
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::settlement::Record;
+use settle_domain::time::Timestamp;
 
 use super::fixtures::{at, endpoint, fresh_uuid, listed, page, settlement};
-use crate::{DeliveryState, ListKey, Merchant, NewDelivery, NewSettlement, Store, Tx};
+use crate::{DUE_LAG, DeliveryState, ListKey, Merchant, NewDelivery, NewSettlement, Seen, Shard, Store, Tx};
 
 /// Merchants that take part in one run.
 const MERCHANTS: usize = 2;
@@ -156,16 +157,20 @@ impl Run<'_> {
         event: &DeliveryEvent,
     ) -> Write {
         let Some(row) = pick(after, delivery) else {
-            return Write::States { states: Vec::new(), changed: 0 };
+            return Write::States { states: Vec::new(), changed: Vec::new() };
         };
+        let seen = Seen::from(&*row);
         let applied = row.apply(event.clone(), at(self.clock), &RetryPolicy::default()).is_ok();
         let mut state = row.clone();
         if !applied {
             // The late result of an attempt that no longer counts: it must not be stored.
             state.attempts += 1;
         }
-        let states = vec![DeliveryState { merchant_id: merchant, delivery: state }];
-        Write::States { states, changed: i64::from(applied) }
+        let changed = if applied { vec![state.delivery_id] } else { Vec::new() };
+        Write::States {
+            states: vec![DeliveryState { merchant_id: merchant, seen, delivery: state }],
+            changed,
+        }
     }
 
     fn requeue(&self, after: &mut Holdings, delivery: Index) -> Write {
@@ -208,7 +213,6 @@ impl Run<'_> {
                     delivery_id: DeliveryId(fresh_uuid()),
                     settlement_id: settlement.settlement_id,
                     url: endpoint.url.clone(),
-                    payload: settlement.record.notification(),
                     created_at: at(self.clock),
                 };
                 after.deliveries.insert(new.delivery_id, listed(&new));
@@ -224,6 +228,7 @@ impl Run<'_> {
             for store in self.stores {
                 compare_settlements(*store, *merchant, &records).await;
                 compare_deliveries(*store, *merchant, holdings).await;
+                compare_queue(*store, *merchant, holdings).await;
                 assert_eq!(store.endpoint_find(*merchant).await.unwrap(), holdings.endpoint);
             }
         }
@@ -257,6 +262,18 @@ async fn compare_deliveries(store: &dyn Store, merchant: MerchantId, holdings: &
     }
 }
 
+/// A merchant counts as due when its first pending delivery is, or up to the lag earlier.
+async fn compare_queue(store: &dyn Store, merchant: MerchantId, holdings: &Holdings) {
+    let pending = holdings.deliveries.values().filter(|row| row.status == DeliveryStatus::Pending);
+    let first = pending.map(|row| row.next_attempt_at).min();
+    let due = store.queue_due(&[Shard::of(merchant)], Timestamp::MAX, &[], 1_000).await.unwrap();
+    let due = due.into_iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at);
+    assert_eq!(due.is_some(), first.is_some());
+    if let Some((due, first)) = due.zip(first) {
+        assert!(due <= first && first <= due.plus(DUE_LAG), "due at {due}, its first at {first}");
+    }
+}
+
 fn slice<'r, T>(rows: &[&'r T], limit: i64, offset: i64) -> Vec<&'r T> {
     let (limit, offset) = (usize::try_from(limit).unwrap(), usize::try_from(offset).unwrap());
     rows.iter().skip(offset).take(limit).copied().collect()
@@ -281,7 +298,7 @@ enum Write {
     },
     States {
         states: Vec<DeliveryState>,
-        changed: i64,
+        changed: Vec<DeliveryId>,
     },
     Requeue {
         id: DeliveryId,
@@ -304,7 +321,7 @@ impl Effect {
                 tx.delivery_enqueue_many(deliveries).await.unwrap();
             }
             Write::States { states, changed } => {
-                assert_eq!(tx.delivery_record_many(states).await.unwrap(), *changed);
+                assert_eq!(&tx.delivery_record_many(states, at(0)).await.unwrap().changed, changed);
             }
             Write::Requeue { id, at_second, requeued } => {
                 assert_eq!(&tx.delivery_requeue(merchant, *id, at(*at_second)).await.unwrap(), requeued);

@@ -1,0 +1,267 @@
+//! The queue of what is to be sent, and who may send.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::settlement::Record;
+use settle_domain::time::Timestamp;
+use settle_domain::vault::SealedSecret;
+use settle_store::{
+    Ask, Claimed, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites, SHARDS,
+    Shard, ShardLease, StoreError, StoreResult,
+};
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
+use uuid::Uuid;
+
+use crate::convert::{At, array, column, id, merchant_array, optional_time, time};
+use crate::deliveries::delivery;
+use crate::error::store_error;
+use crate::{ACQUIRE_TIMEOUT, PostgresStore, PostgresTx};
+
+/// The first half of the keys of our advisory locks: it says that they are ours.
+const LOCK_CLASS: i32 = 0x005e_771e;
+/// The second half of the lock that lease transactions take, so that they run one after the other.
+const LEASE_TURN: i32 = 0;
+/// Where dispatchers hear of what has become due.
+const CHANNEL: &str = "settle_due";
+/// Merchants named in one notification; PostgreSQL carries less than 8,000 bytes. Beyond, none are named.
+const NAMED_MAX: usize = 200;
+
+settle_store::statements! {
+    // Shard by shard, so that the index gives the first due first.
+    hot DUE = "
+        SELECT due.merchant_id, due.next_due_at FROM unnest($1::smallint[]) AS asked (shard)
+        CROSS JOIN LATERAL (
+            SELECT merchant_id, next_due_at FROM merchant_counts
+            WHERE shard = asked.shard AND next_due_at <= $2
+              AND merchant_id NOT IN (SELECT unnest($3::uuid[]))
+            ORDER BY next_due_at LIMIT $4
+        ) AS due
+        LIMIT $4";
+    hot CLAIM = "
+        SELECT asked.merchant_id, due.*, told.record, endpoint.sealed_secret
+        FROM unnest($1::uuid[], $2::bigint[]) AS asked (merchant_id, number)
+        CROSS JOIN LATERAL (
+            SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
+                   delivered_at, next_attempt_at, response_status, last_error, url
+            FROM deliveries
+            WHERE merchant_id = asked.merchant_id AND status = 'pending' AND next_attempt_at <= $3
+              AND delivery_id NOT IN (SELECT unnest($4::uuid[]))
+            ORDER BY next_attempt_at, delivery_id LIMIT asked.number
+        ) AS due
+        CROSS JOIN LATERAL (
+            SELECT record::text FROM settlements
+            WHERE merchant_id = asked.merchant_id AND settlement_id = due.settlement_id LIMIT 1
+        ) AS told
+        LEFT JOIN LATERAL (
+            SELECT sealed_secret FROM webhook_endpoints WHERE merchant_id = asked.merchant_id LIMIT 1
+        ) AS endpoint ON true";
+    cold "a gauge's, every few seconds; grows with the merchants" DEPTH = "
+        SELECT coalesce(sum(deliveries_pending), 0)::bigint AS pending,
+               coalesce(sum(deliveries_dead), 0)::bigint AS dead, min(next_due_at) AS first_due_at
+        FROM merchant_counts";
+    cold "the start of a dispatcher" APPEAR = "SELECT pg_try_advisory_lock($1, $2)";
+    hot NOTIFY = "SELECT pg_notify($1, $2)";
+    // Who is told that a lease was renewed has nothing to lose if the database forgets it.
+    cold "once a second" RELAX = "SET LOCAL synchronous_commit = off";
+    cold "once a second" TAKE_TURN = "SELECT pg_advisory_xact_lock($1, $2)";
+    cold "once a second; as many rows as dispatchers" RENEW = "
+        INSERT INTO dispatchers (dispatcher_id, lock_key, lease_until)
+        VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')
+        ON CONFLICT (dispatcher_id) DO UPDATE SET lease_until = excluded.lease_until";
+    cold "once a second; as many rows as dispatchers" BURY = "
+        DELETE FROM dispatchers
+        WHERE dispatcher_id <> $1 AND (
+            lease_until < clock_timestamp() OR NOT EXISTS (
+                SELECT FROM pg_locks
+                WHERE locktype = 'advisory' AND granted AND objsubid = 2
+                  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                  AND classid = $2::integer::oid AND objid = lock_key::oid
+            )
+        )";
+    cold "once a second; a row a shard" FREE = "
+        UPDATE queue_shards SET dispatcher_id = NULL, token = NULL
+        WHERE dispatcher_id IS NOT NULL AND dispatcher_id NOT IN (SELECT dispatcher_id FROM dispatchers)";
+    cold "once a second; a row a shard" HELD = "
+        SELECT shard, token, (SELECT count(*) FROM dispatchers) AS alive
+        FROM queue_shards WHERE dispatcher_id = $1
+        UNION ALL SELECT NULL, NULL, (SELECT count(*) FROM dispatchers)";
+    cold "when shards change hands" TAKE = "
+        UPDATE queue_shards SET dispatcher_id = $1, token = gen_random_uuid()
+        WHERE shard IN (SELECT shard FROM queue_shards WHERE dispatcher_id IS NULL ORDER BY shard LIMIT $2)
+        RETURNING shard, token";
+    cold "when shards change hands" RELEASE = "
+        UPDATE queue_shards SET dispatcher_id = NULL, token = NULL
+        FROM unnest($1::smallint[], $2::uuid[]) AS given (shard, token)
+        WHERE queue_shards.shard = given.shard AND queue_shards.token = given.token";
+    // A shared lock: records of the same dispatcher run side by side, and whoever wants the shard waits.
+    hot FENCE = "
+        SELECT shard FROM queue_shards
+        WHERE (shard, token) IN (SELECT * FROM unnest($1::smallint[], $2::uuid[]))
+        ORDER BY shard FOR SHARE";
+}
+
+#[async_trait]
+impl QueueReads for PostgresStore {
+    async fn queue_due(
+        &self,
+        shards: &[Shard],
+        until: Timestamp,
+        known: &[MerchantId],
+        limit: i64,
+    ) -> StoreResult<Vec<DueMerchant>> {
+        let query = sqlx::query(DUE)
+            .bind(array(shards, |shard| shard.0))
+            .bind(At(until))
+            .bind(merchant_array(known))
+            .bind(limit);
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(due_merchant).collect()
+    }
+
+    async fn queue_claim(
+        &self,
+        asks: &[Ask],
+        in_flight: &[DeliveryId],
+        now: Timestamp,
+    ) -> StoreResult<Vec<Claimed>> {
+        let query = sqlx::query(CLAIM)
+            .bind(array(asks, |ask| ask.merchant_id.0))
+            .bind(array(asks, |ask| ask.number))
+            .bind(At(now))
+            .bind(array(in_flight, |delivery| delivery.0));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(claimed).collect()
+    }
+
+    async fn queue_depth(&self) -> StoreResult<QueueDepth> {
+        let row = sqlx::query(DEPTH).fetch_one(&self.pool).await.map_err(store_error)?;
+        Ok(QueueDepth {
+            pending: column(&row, "pending")?,
+            dead: column(&row, "dead")?,
+            first_due_at: optional_time(&row, "first_due_at")?,
+        })
+    }
+}
+
+#[async_trait]
+impl QueueWrites for PostgresTx {
+    async fn queue_lease(&mut self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases> {
+        sqlx::query(RELAX).execute(&mut *self.inner).await.map_err(store_error)?;
+        let turn = sqlx::query(TAKE_TURN).bind(LOCK_CLASS).bind(LEASE_TURN);
+        turn.execute(&mut *self.inner).await.map_err(store_error)?;
+        let renew =
+            sqlx::query(RENEW).bind(dispatcher.0).bind(lock_key(dispatcher)).bind(lease.as_secs_f64());
+        renew.execute(&mut *self.inner).await.map_err(store_error)?;
+        let bury = sqlx::query(BURY).bind(dispatcher.0).bind(LOCK_CLASS);
+        bury.execute(&mut *self.inner).await.map_err(store_error)?;
+        sqlx::query(FREE).execute(&mut *self.inner).await.map_err(store_error)?;
+        let rows = sqlx::query(HELD).bind(dispatcher.0).fetch_all(&mut *self.inner).await;
+        let rows = rows.map_err(store_error)?;
+        let (last, rows) = rows.split_last().ok_or_else(|| StoreError::unexpected("no count"))?;
+        let alive: i64 = column(last, "alive")?;
+        let mut held = rows.iter().map(shard_lease).collect::<StoreResult<Vec<_>>>()?;
+        let alive = usize::try_from(alive).unwrap_or(1).max(1);
+        let share = usize::try_from(SHARDS).unwrap_or(usize::MAX).div_ceil(alive);
+        if let Some(missing) = share.checked_sub(held.len()).filter(|missing| *missing > 0) {
+            let missing = i64::try_from(missing).unwrap_or(i64::MAX);
+            let take = sqlx::query(TAKE).bind(dispatcher.0).bind(missing);
+            let taken = take.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+            for row in &taken {
+                held.push(shard_lease(row)?);
+            }
+        }
+        Ok(Leases { held, share })
+    }
+
+    async fn queue_release(&mut self, leases: &[ShardLease]) -> StoreResult<()> {
+        let query = sqlx::query(RELEASE)
+            .bind(array(leases, |lease| lease.shard.0))
+            .bind(array(leases, |lease| lease.token.0));
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<Shard>> {
+        let query = sqlx::query_scalar(FENCE)
+            .bind(array(leases, |lease| lease.shard.0))
+            .bind(array(leases, |lease| lease.token.0));
+        let held: Vec<i16> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        Ok(held.into_iter().map(Shard).collect())
+    }
+}
+
+/// A session of its own that holds a dispatcher's advisory lock, and listens.
+struct PostgresPresence {
+    listener: PgListener,
+}
+
+impl PostgresPresence {
+    async fn appear(
+        options: PgConnectOptions,
+        dispatcher: DispatcherId,
+    ) -> StoreResult<Option<PostgresPresence>> {
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT);
+        // Lifetimes are for pools: this session must last.
+        let pool: PgPool = pool.max_lifetime(None).idle_timeout(None).connect_lazy_with(options);
+        let mut listener = PgListener::connect_with(&pool).await.map_err(store_error)?;
+        // A new session has not the lock: the loss must be seen.
+        listener.eager_reconnect(false);
+        let lock = sqlx::query_scalar(APPEAR).bind(LOCK_CLASS).bind(lock_key(dispatcher));
+        let locked: bool = lock.fetch_one(&mut listener).await.map_err(store_error)?;
+        listener.listen(CHANNEL).await.map_err(store_error)?;
+        Ok(locked.then_some(PostgresPresence { listener }))
+    }
+}
+
+#[async_trait]
+impl Presence for PostgresPresence {
+    async fn woken(&mut self) -> StoreResult<Vec<MerchantId>> {
+        let heard = self.listener.try_recv().await.map_err(store_error)?;
+        let heard = heard.ok_or_else(|| StoreError::Unavailable("the listening session has ended".into()))?;
+        Ok(heard.payload().split(',').filter_map(|text| text.parse().ok()).collect())
+    }
+}
+
+impl PostgresStore {
+    pub(crate) async fn appear(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
+        let presence = PostgresPresence::appear(self.unlimited.clone(), dispatcher).await?;
+        Ok(presence.map(|presence| Box::new(presence) as Box<dyn Presence>))
+    }
+
+    pub(crate) async fn notify(&self, merchants: &[MerchantId]) -> StoreResult<()> {
+        let named = if merchants.len() > NAMED_MAX { &[] } else { merchants };
+        let payload: Vec<String> = named.iter().map(ToString::to_string).collect();
+        let query = sqlx::query(NOTIFY).bind(CHANNEL).bind(payload.join(","));
+        query.execute(&self.pool).await.map_err(store_error)?;
+        Ok(())
+    }
+}
+
+/// The second half of a dispatcher's lock: the last, random bits of its id. Never the one of the turns.
+fn lock_key(dispatcher: DispatcherId) -> i32 {
+    let bytes = dispatcher.0.as_bytes();
+    let bits = i32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
+    (bits & i32::MAX).max(LEASE_TURN + 1)
+}
+
+fn due_merchant(row: &PgRow) -> StoreResult<DueMerchant> {
+    Ok(DueMerchant { merchant_id: id(row, "merchant_id", MerchantId)?, due_at: time(row, "next_due_at")? })
+}
+
+fn claimed(row: &PgRow) -> StoreResult<Claimed> {
+    let secret: Option<Vec<u8>> = column(row, "sealed_secret")?;
+    Ok(Claimed {
+        merchant_id: id(row, "merchant_id", MerchantId)?,
+        delivery: delivery(row)?,
+        record: Record::from_stored(column(row, "record")?),
+        secret: secret.map(SealedSecret),
+    })
+}
+
+fn shard_lease(row: &PgRow) -> StoreResult<ShardLease> {
+    let (shard, token): (i16, Uuid) = (column(row, "shard")?, column(row, "token")?);
+    Ok(ShardLease { shard: Shard(shard), token: LeaseToken(token) })
+}

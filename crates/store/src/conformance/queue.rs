@@ -1,0 +1,225 @@
+//! The queue: what is due, and who may send it.
+
+use std::time::Duration;
+
+use settle_domain::delivery::{DeliveryEvent, RetryPolicy};
+use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId, SettlementId};
+use settle_domain::time::Timestamp;
+
+use super::fixtures::{
+    at, clear_endpoint, delivery, endpoint, enqueue, fresh_uuid, listed, merchant, put_endpoint, record,
+    record_states, requeue, settlement,
+};
+use crate::{Ask, Claimed, DueMerchant, Leases, NewDelivery, SHARDS, Shard, ShardLease, Store};
+
+const LEASE: Duration = Duration::from_secs(30);
+/// Looks at a database that needs a moment to see that a session has ended.
+const LOOKS_MAX: usize = 10_000;
+
+/// A settlement and its notification, enqueued at the given time.
+async fn notified(store: &dyn Store, merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
+    let id = SettlementId(fresh_uuid());
+    record(store, &[settlement(merchant, id, created_at)]).await;
+    let new = NewDelivery { settlement_id: id, ..delivery(merchant, created_at) };
+    enqueue(store, std::slice::from_ref(&new)).await;
+    new
+}
+
+/// When the merchant counts as due.
+async fn due(store: &dyn Store, merchant: MerchantId) -> Option<Timestamp> {
+    let shards: Vec<Shard> = Shard::all().collect();
+    let found = store.queue_due(&shards, Timestamp::MAX, &[], 1_000).await.unwrap();
+    found.into_iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at)
+}
+
+async fn claim(
+    store: &dyn Store,
+    merchant: MerchantId,
+    number: i64,
+    in_flight: &[DeliveryId],
+    now: Timestamp,
+) -> Vec<Claimed> {
+    store.queue_claim(&[Ask { merchant_id: merchant, number }], in_flight, now).await.unwrap()
+}
+
+fn ids(claimed: &[Claimed]) -> Vec<DeliveryId> {
+    claimed.iter().map(|claimed| claimed.delivery.delivery_id).collect()
+}
+
+/// In its own shard alone, once something is due, and not when it is known already.
+pub async fn a_due_merchant_is_found_in_its_shard(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    notified(store, merchant, at(10)).await;
+    let found = async |shard: Shard, until: Timestamp, known: &[MerchantId]| {
+        store.queue_due(&[shard], until, known, 10).await.unwrap()
+    };
+    let own = Shard::of(merchant);
+    let expected = [DueMerchant { merchant_id: merchant, due_at: at(10) }];
+    assert_eq!(found(own, at(10), &[]).await, expected);
+    assert_eq!(found(own, at(9), &[]).await, []);
+    assert_eq!(found(own, at(10), &[merchant]).await, []);
+    assert_eq!(found(Shard((own.0 + 1) % SHARDS), at(10), &[]).await, []);
+}
+
+/// Enqueued, retried, delivered, dead, requeued, cleared.
+pub async fn the_time_a_merchant_is_due_follows_its_deliveries(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    put_endpoint(store, merchant, &endpoint(b"s")).await;
+    assert_eq!(due(store, merchant).await, None);
+    let late = notified(store, merchant, at(20)).await;
+    let early = notified(store, merchant, at(10)).await;
+    assert_eq!(due(store, merchant).await, Some(at(10)));
+
+    let policy = RetryPolicy::default();
+    let failed = DeliveryEvent::Failed { response_status: None, error: "timeout".to_owned() };
+    let mut retried = listed(&early);
+    retried.apply(failed, at(30), &policy).unwrap();
+    record_states(store, merchant, std::slice::from_ref(&retried)).await;
+    assert_eq!(due(store, merchant).await, Some(at(20)));
+    let mut delivered = listed(&late);
+    delivered.apply(DeliveryEvent::Answered { response_status: 200 }, at(31), &policy).unwrap();
+    record_states(store, merchant, &[delivered]).await;
+    assert_eq!(due(store, merchant).await, Some(at(90)), "the retry");
+    retried.apply(DeliveryEvent::EndpointGone, at(32), &policy).unwrap();
+    record_states(store, merchant, &[retried]).await;
+    assert_eq!(due(store, merchant).await, None);
+    requeue(store, merchant, early.delivery_id, at(40)).await.unwrap();
+    assert_eq!(due(store, merchant).await, Some(at(40)));
+    clear_endpoint(store, merchant, at(41)).await;
+    assert_eq!(due(store, merchant).await, None);
+}
+
+/// The delivery, the settlement it tells of, the merchant's present secret.
+pub async fn a_claim_gives_what_an_attempt_needs(store: &dyn Store) {
+    let (merchant, other) = (merchant(store).await, merchant(store).await);
+    put_endpoint(store, merchant, &endpoint(b"first")).await;
+    put_endpoint(store, merchant, &endpoint(b"second")).await;
+    let new = notified(store, merchant, at(10)).await;
+    notified(store, other, at(10)).await;
+    let claimed = claim(store, merchant, 8, &[], at(10)).await;
+    let told = settlement(merchant, new.settlement_id, at(10));
+    let expected = Claimed {
+        merchant_id: merchant,
+        delivery: listed(&new),
+        record: told.record,
+        secret: Some(endpoint(b"second").secret),
+    };
+    assert_eq!(claimed, [expected]);
+    assert_eq!(claim(store, other, 8, &[], at(10)).await[0].secret, None, "it has no endpoint");
+}
+
+/// In the order of their times, as many as asked for, without those in flight and those of the future.
+pub async fn a_claim_takes_the_first_due(store: &dyn Store) {
+    let (merchant, other) = (merchant(store).await, merchant(store).await);
+    let mut new = Vec::new();
+    for second in [40, 10, 30, 20] {
+        new.push(notified(store, merchant, at(second)).await);
+    }
+    let [d, a, c, b] = [0, 1, 2, 3].map(|position: usize| new[position].delivery_id);
+    let now = at(30);
+    assert_eq!(ids(&claim(store, merchant, 8, &[], now).await), [a, b, c]);
+    assert_eq!(ids(&claim(store, merchant, 2, &[], now).await), [a, b]);
+    assert_eq!(ids(&claim(store, merchant, 2, &[a, c], now).await), [b]);
+    assert_eq!(ids(&claim(store, merchant, 1, &[a, b, c], at(40)).await), [d]);
+    let another = notified(store, other, at(5)).await.delivery_id;
+    let asks = [(merchant, 1), (other, 4)].map(|(merchant_id, number)| Ask { merchant_id, number });
+    let mut both = ids(&store.queue_claim(&asks, &[], now).await.unwrap());
+    both.sort();
+    let mut expected = vec![a, another];
+    expected.sort();
+    assert_eq!(both, expected, "each merchant has a limit of its own");
+}
+
+/// Neither what is delivered nor what is dead.
+pub async fn a_claim_takes_only_what_is_pending(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let (done, ended) = (notified(store, merchant, at(1)).await, notified(store, merchant, at(2)).await);
+    let policy = RetryPolicy::default();
+    let (mut delivered, mut dead) = (listed(&done), listed(&ended));
+    delivered.apply(DeliveryEvent::Answered { response_status: 200 }, at(3), &policy).unwrap();
+    dead.apply(DeliveryEvent::EndpointGone, at(3), &policy).unwrap();
+    record_states(store, merchant, &[delivered, dead]).await;
+    assert_eq!(claim(store, merchant, 8, &[], Timestamp::MAX).await, []);
+    requeue(store, merchant, ended.delivery_id, at(9)).await.unwrap();
+    assert_eq!(ids(&claim(store, merchant, 8, &[], at(9)).await), [ended.delivery_id]);
+}
+
+/// Over all merchants.
+pub async fn depth_counts_what_waits(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let empty = store.queue_depth().await.unwrap();
+    assert_eq!((empty.pending, empty.dead, empty.first_due_at), (0, 0, None));
+    let ended = notified(store, one, at(1)).await;
+    notified(store, one, at(7)).await;
+    notified(store, two, at(5)).await;
+    let mut dead = listed(&ended);
+    dead.apply(DeliveryEvent::EndpointGone, at(8), &RetryPolicy::default()).unwrap();
+    record_states(store, one, &[dead]).await;
+    let depth = store.queue_depth().await.unwrap();
+    assert_eq!((depth.pending, depth.dead, depth.first_due_at), (2, 1, Some(at(5))));
+}
+
+/// Renews the lease of a dispatcher, and commits.
+pub async fn lease(store: &dyn Store, dispatcher: DispatcherId, lease: Duration) -> Leases {
+    let mut tx = store.begin().await.unwrap();
+    let leases = tx.queue_lease(dispatcher, lease).await.unwrap();
+    tx.commit().await.unwrap();
+    leases
+}
+
+/// Those of the given leases that hold.
+pub async fn fenced(store: &dyn Store, leases: &[ShardLease]) -> Vec<Shard> {
+    let mut held = store.begin().await.unwrap().queue_fence(leases).await.unwrap();
+    held.sort();
+    held
+}
+
+/// All of them, with the same tokens as long as it renews.
+pub async fn a_lone_dispatcher_holds_every_shard(store: &dyn Store) {
+    let dispatcher = DispatcherId(fresh_uuid());
+    let _presence = store.presence(dispatcher).await.unwrap().expect("nobody else is there");
+    let leases = lease(store, dispatcher, LEASE).await;
+    assert_eq!(leases.share, leases.held.len());
+    assert_eq!(fenced(store, &leases.held).await, Shard::all().collect::<Vec<_>>());
+    let mut renewed = lease(store, dispatcher, LEASE).await;
+    renewed.held.sort_by_key(|lease| lease.shard);
+    let mut held = leases.held;
+    held.sort_by_key(|lease| lease.shard);
+    assert_eq!(renewed.held, held);
+}
+
+/// Its shards get new tokens, and its own prove nothing any more.
+pub async fn a_dead_dispatcher_is_replaced_at_once(store: &dyn Store) {
+    let (dead, next) = (DispatcherId(fresh_uuid()), DispatcherId(fresh_uuid()));
+    let presence = store.presence(dead).await.unwrap().expect("nobody else is there");
+    let before = lease(store, dead, LEASE).await;
+    drop(presence);
+    let mut looks = 0;
+    let _presence = loop {
+        looks += 1;
+        assert!(looks < LOOKS_MAX, "the dead dispatcher's sign stays");
+        if let Some(presence) = store.presence(next).await.unwrap()
+            && lease(store, next, LEASE).await.held.len() == before.held.len()
+        {
+            break presence;
+        }
+    };
+    assert_eq!(fenced(store, &before.held).await, []);
+    let after = lease(store, next, LEASE).await;
+    assert_eq!(fenced(store, &after.held).await.len(), before.held.len());
+}
+
+/// And nobody's until somebody takes them.
+pub async fn released_shards_are_free(store: &dyn Store) {
+    let dispatcher = DispatcherId(fresh_uuid());
+    let _presence = store.presence(dispatcher).await.unwrap().expect("nobody else is there");
+    let leases = lease(store, dispatcher, LEASE).await;
+    let (given, kept) = leases.held.split_at(3);
+    let mut tx = store.begin().await.unwrap();
+    tx.queue_release(given).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(fenced(store, given).await, []);
+    assert_eq!(fenced(store, kept).await.len(), kept.len());
+    assert_eq!(lease(store, dispatcher, LEASE).await.held.len(), leases.held.len(), "taken again");
+    assert_eq!(fenced(store, given).await, [], "with new tokens");
+}

@@ -1,0 +1,220 @@
+//! Completing settlements: the transaction that records one enqueues its notification. Nothing is sent that
+//! is not committed, and nothing committed is forgotten.
+//!
+//! [`Recorder`] lets callers that come at the same time share a transaction, so that a commit that waits for
+//! the disk is paid once for all of them; each is answered only after it.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
+use settle_domain::seams::{Clock, Entropy};
+use settle_domain::time::Timestamp;
+use settle_store::{BATCH_MAX, NewDelivery, NewSettlement, Store, StoreError, StoreResult, Tx};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::wake::Wake;
+
+/// Callers that wait for their turn; the next one waits until there is room.
+const WAITING_MAX: usize = 1_024;
+
+/// Enqueues a notification of each settlement whose merchant has an endpoint, in the settlements' own
+/// transaction. Gives the merchants notified, once for each notification.
+pub async fn enqueue(
+    tx: &mut dyn Tx,
+    fresh: &[&NewSettlement],
+    now: Timestamp,
+    entropy: &dyn Entropy,
+) -> StoreResult<Vec<MerchantId>> {
+    let merchants: BTreeSet<MerchantId> = fresh.iter().map(|settlement| settlement.merchant_id).collect();
+    let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+    let endpoints: HashMap<_, _> = tx.endpoint_find_locked(&merchants).await?.into_iter().collect();
+    let deliveries: Vec<NewDelivery> = fresh
+        .iter()
+        .filter_map(|settlement| {
+            let endpoint = endpoints.get(&settlement.merchant_id)?;
+            Some(NewDelivery {
+                merchant_id: settlement.merchant_id,
+                delivery_id: DeliveryId::new(now, entropy),
+                settlement_id: settlement.settlement_id,
+                url: endpoint.url.clone(),
+                created_at: now,
+            })
+        })
+        .collect();
+    tx.delivery_enqueue_many(&deliveries).await?;
+    Ok(deliveries.iter().map(|delivery| delivery.merchant_id).collect())
+}
+
+/// What became of one caller's settlements.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// Settlements that were new.
+    pub recorded: usize,
+    /// Settlements that were there already, with the same content.
+    pub unchanged: usize,
+    /// Notifications enqueued.
+    pub notified: usize,
+}
+
+/// Why one caller's settlements were not recorded: none of them were.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum RecordFault {
+    /// There is no such merchant.
+    #[error("there is no merchant {0}")]
+    UnknownMerchant(MerchantId),
+    /// The merchant has a settlement with this id and other content.
+    #[error("settlement {1} of merchant {0} is there already with other content")]
+    Conflict(MerchantId, SettlementId),
+    /// The store failed.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+}
+
+impl From<StoreError> for RecordFault {
+    fn from(fault: StoreError) -> RecordFault {
+        RecordFault::Store(Arc::new(fault))
+    }
+}
+
+type Answer = Result<Recorded, RecordFault>;
+
+struct Job {
+    settlements: Vec<NewSettlement>,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// Records settlements for many callers at once. Cheap to clone; ends when the last clone is dropped.
+#[derive(Clone)]
+pub struct Recorder {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Recorder {
+    /// Starts a recorder.
+    #[must_use]
+    pub fn start(
+        store: Arc<dyn Store>,
+        wake: Wake,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Recorder {
+        let (jobs, waiting) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(Worker { store, wake, clock, entropy }.run(waiting));
+        Recorder { jobs }
+    }
+
+    /// Records completed settlements, at most [`BATCH_MAX`], and enqueues their notifications: all of them or
+    /// none. Comes back when they are on the disk.
+    pub async fn record(&self, settlements: Vec<NewSettlement>) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        let gone = || RecordFault::from(StoreError::Unavailable("the recorder has ended".into()));
+        self.jobs.send(Job { settlements, answer }).await.map_err(|_| gone())?;
+        answered.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+struct Worker {
+    store: Arc<dyn Store>,
+    wake: Wake,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl Worker {
+    async fn run(self, mut waiting: mpsc::Receiver<Job>) {
+        let mut left_over = None;
+        loop {
+            let first = match left_over.take() {
+                Some(job) => job,
+                None => match waiting.recv().await {
+                    Some(job) => job,
+                    None => return,
+                },
+            };
+            let mut rows = first.settlements.len();
+            let mut group = vec![first];
+            while let Ok(job) = waiting.try_recv() {
+                if rows + job.settlements.len() > BATCH_MAX {
+                    left_over = Some(job);
+                    break;
+                }
+                rows += job.settlements.len();
+                group.push(job);
+            }
+            self.record_group(group).await;
+        }
+    }
+
+    /// One transaction for all. If one of them is at fault each gets its own, so that nobody pays for another.
+    async fn record_group(&self, group: Vec<Job>) {
+        let (settlements, callers): (Vec<_>, Vec<_>) =
+            group.into_iter().map(|job| (job.settlements, job.answer)).unzip();
+        match self.record(&settlements).await {
+            Ok(outcomes) => {
+                for (caller, recorded) in callers.into_iter().zip(outcomes) {
+                    // Whoever has gone away does not wait for the answer.
+                    let _ = caller.send(Ok(recorded));
+                }
+            }
+            Err(RecordFault::Store(fault)) => {
+                for caller in callers {
+                    let _ = caller.send(Err(RecordFault::Store(fault.clone())));
+                }
+            }
+            // It is the only one's own fault, which running it again would only repeat.
+            Err(fault) if callers.len() == 1 => {
+                for caller in callers {
+                    let _ = caller.send(Err(fault.clone()));
+                }
+            }
+            Err(RecordFault::UnknownMerchant(_) | RecordFault::Conflict(..)) => {
+                for (caller, settlements) in callers.into_iter().zip(settlements) {
+                    let answer = self.record(&[settlements]).await;
+                    let first = |outcomes: Vec<Recorded>| outcomes.into_iter().next().unwrap_or_default();
+                    let _ = caller.send(answer.map(first));
+                }
+            }
+        }
+    }
+
+    async fn record(&self, jobs: &[Vec<NewSettlement>]) -> Result<Vec<Recorded>, RecordFault> {
+        let settlements: Vec<NewSettlement> = jobs.concat();
+        let merchants: BTreeSet<MerchantId> =
+            settlements.iter().map(|settlement| settlement.merchant_id).collect();
+        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+        let mut tx = self.store.begin().await?;
+        let known: HashSet<MerchantId> = tx.merchant_lock(&merchants).await?.into_iter().collect();
+        if let Some(unknown) = merchants.iter().find(|merchant| !known.contains(merchant)) {
+            return Err(RecordFault::UnknownMerchant(*unknown));
+        }
+        let outcome = tx.settlement_record_many(&settlements).await?;
+        if let Some((merchant, settlement)) = outcome.conflicting.first() {
+            return Err(RecordFault::Conflict(*merchant, *settlement));
+        }
+        let mut fresh: HashSet<_> = outcome.recorded.into_iter().collect();
+        let new: Vec<&NewSettlement> = settlements.iter().filter(|row| fresh.contains(&key(row))).collect();
+        let notified = enqueue(&mut *tx, &new, self.clock.now(), &*self.entropy).await?;
+        tx.commit().await?;
+        let notified: HashSet<MerchantId> = notified.into_iter().collect();
+        self.wake.merchants(notified.iter().copied());
+        let outcomes = jobs.iter().map(|job| {
+            let mut outcome = Recorded::default();
+            for row in job {
+                // Of two callers with the same settlement the first has recorded it.
+                if fresh.remove(&key(row)) {
+                    outcome.recorded += 1;
+                    outcome.notified += usize::from(notified.contains(&row.merchant_id));
+                } else {
+                    outcome.unchanged += 1;
+                }
+            }
+            outcome
+        });
+        Ok(outcomes.collect())
+    }
+}
+
+fn key(row: &NewSettlement) -> (MerchantId, SettlementId) {
+    (row.merchant_id, row.settlement_id)
+}

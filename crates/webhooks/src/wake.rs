@@ -1,0 +1,47 @@
+//! Waking the dispatcher at once when something has become due.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use settle_domain::ids::MerchantId;
+use tokio::sync::Notify;
+
+/// Merchants that have something due, as those who made it so say. A hint and no more: what is lost is found
+/// by looking. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Wake(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// A set: however often a merchant is named before the dispatcher looks, it is there once.
+    merchants: Mutex<HashSet<MerchantId>>,
+    notify: Notify,
+}
+
+impl Wake {
+    /// Says that these merchants have something due.
+    pub fn merchants(&self, merchants: impl IntoIterator<Item = MerchantId>) {
+        let mut waiting = self.waiting();
+        let before = waiting.len();
+        waiting.extend(merchants);
+        if waiting.len() > before {
+            drop(waiting);
+            self.0.notify.notify_one();
+        }
+    }
+
+    /// Waits until there are merchants, and takes them all.
+    pub(crate) async fn woken(&self) -> HashSet<MerchantId> {
+        loop {
+            let merchants = std::mem::take(&mut *self.waiting());
+            if !merchants.is_empty() {
+                return merchants;
+            }
+            self.0.notify.notified().await;
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashSet<MerchantId>> {
+        self.0.merchants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
