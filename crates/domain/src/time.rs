@@ -51,6 +51,12 @@ impl Timestamp {
         if self.0 < 0 { 0 } else { self.0.unsigned_abs() / 1_000 }
     }
 
+    /// How long after the given time this is; nothing if it is before it.
+    #[must_use]
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
     /// This time moved by a duration into the future.
     #[must_use]
     pub fn plus(self, duration: Duration) -> Timestamp {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use secrecy::SecretString;
 use serde::Deserialize;
+use settle_webhooks::dispatcher::DispatchSettings;
 
 mod load;
 mod show;
@@ -99,6 +100,13 @@ pub struct Webhook {
     pub retry_max: Duration,
     /// Attempts in a cycle.
     pub max_attempts: NonZeroU32,
+    /// How long a node may be silent before others take over what it sends.
+    #[serde(deserialize_with = "text::duration")]
+    pub lease: Duration,
+    /// Deliveries in flight at once.
+    pub in_flight: NonZeroU32,
+    /// Deliveries of one merchant in flight at once.
+    pub in_flight_per_merchant: NonZeroU32,
     /// Networks the guard lets through besides public ones.
     #[serde(deserialize_with = "text::list")]
     pub allow_networks: Vec<IpNet>,
@@ -157,6 +165,13 @@ impl Config {
             // A request for a test delivery waits for the attempt.
             return Err("webhook.timeout must be shorter than api.request_timeout".to_owned());
         }
+        let lease_min = DispatchSettings::lease_min(self.webhook.timeout);
+        if self.webhook.lease < lease_min {
+            // Otherwise a shard could change hands while an attempt is under way, and be sent twice.
+            return Err(format!(
+                "webhook.lease must be at least webhook.timeout and 5s, which is {lease_min:?}"
+            ));
+        }
         if self.webhook.retry_first > self.webhook.retry_max {
             return Err("webhook.retry_first must not be longer than webhook.retry_max".to_owned());
         }
@@ -183,6 +198,11 @@ mod tests {
     fn settings_that_contradict_each_other_are_refused() {
         for (name, value, words) in [
             ("SETTLE_WEBHOOK__TIMEOUT", "30s", "webhook.timeout must be shorter than api.request_timeout"),
+            (
+                "SETTLE_WEBHOOK__LEASE",
+                "14s",
+                "webhook.lease must be at least webhook.timeout and 5s, which is 15s",
+            ),
             ("SETTLE_WEBHOOK__RETRY_FIRST", "2h", "webhook.retry_first must not be longer"),
         ] {
             let refused = load(None, &vec![(name.to_owned(), value.to_owned())]).unwrap_err().to_string();

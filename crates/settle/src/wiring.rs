@@ -6,15 +6,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
+use settle_domain::delivery::RetryPolicy;
 use settle_domain::seams::{Entropy, random_bytes};
 use settle_domain::vault::{KeyRing, MASTER_KEY_LENGTH, RingFault};
 use settle_store::Store;
 use settle_store_postgres::PostgresStore;
 use settle_store_sqlite::SqliteStore;
+use settle_webhooks::dispatcher::lanes::InFlightLimits;
+use settle_webhooks::dispatcher::ledger::StoreLedger;
+use settle_webhooks::dispatcher::{DispatchSettings, Dispatcher};
 use settle_webhooks::guard::{DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT, ResolveFault};
-use settle_webhooks::sender::Sender;
+use settle_webhooks::sender::{Sender, Transport};
+use settle_webhooks::wake::Wake;
 
 use crate::config::Config;
+use crate::system::{SystemClock, SystemEntropy};
 
 /// Parts that cannot be put together. The text says which setting to look at.
 #[derive(Debug, thiserror::Error)]
@@ -167,4 +173,46 @@ pub fn sender(config: &Config, guard: Guard) -> Result<Sender, WiringFault> {
     let pem = pem.map_err(|fault| WiringFault::ExtraRoots(format!("{}: {fault}", file.display())))?;
     let sender = Sender::new(guard, config.webhook.timeout, &pem);
     sender.map_err(|fault| WiringFault::ExtraRoots(fault.to_string()))
+}
+
+/// What sends notifications, as the settings say.
+#[must_use]
+pub fn dispatcher(config: &Config, parts: DispatchParts) -> Dispatcher {
+    let webhook = &config.webhook;
+    let number = |number: std::num::NonZeroU32| usize::try_from(number.get()).unwrap_or(usize::MAX);
+    let settings = DispatchSettings {
+        timeout: webhook.timeout,
+        lease: webhook.lease,
+        retry: RetryPolicy {
+            retry_first: webhook.retry_first,
+            retry_max: webhook.retry_max,
+            attempts_max: i32::try_from(webhook.max_attempts.get()).unwrap_or(i32::MAX),
+        },
+        in_flight: InFlightLimits {
+            total: number(webhook.in_flight),
+            per_merchant: number(webhook.in_flight_per_merchant),
+        },
+        shutdown_timeout: config.shutdown.timeout,
+    };
+    Dispatcher {
+        ledger: Arc::new(StoreLedger::new(parts.store)),
+        transport: parts.transport,
+        ring: parts.ring,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        wake: parts.wake,
+        settings,
+    }
+}
+
+/// What a dispatcher shares with the rest of the process.
+pub struct DispatchParts {
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// Who carries notifications to endpoints.
+    pub transport: Arc<dyn Transport>,
+    /// The master keys.
+    pub ring: Arc<KeyRing>,
+    /// Who says that something is due.
+    pub wake: Wake,
 }

@@ -98,7 +98,7 @@ settle_store::statements! {
         WHERE queue_shards.shard = given.shard AND queue_shards.token = given.token";
     // A shared lock: records of the same dispatcher run side by side, and whoever wants the shard waits.
     hot FENCE = "
-        SELECT shard FROM queue_shards
+        SELECT shard, token FROM queue_shards
         WHERE (shard, token) IN (SELECT * FROM unnest($1::smallint[], $2::uuid[]))
         ORDER BY shard FOR SHARE";
 }
@@ -184,12 +184,12 @@ impl QueueWrites for PostgresTx {
         Ok(())
     }
 
-    async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<Shard>> {
-        let query = sqlx::query_scalar(FENCE)
+    async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>> {
+        let query = sqlx::query(FENCE)
             .bind(array(leases, |lease| lease.shard.0))
             .bind(array(leases, |lease| lease.token.0));
-        let held: Vec<i16> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        Ok(held.into_iter().map(Shard).collect())
+        let held = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        held.iter().map(shard_lease).collect()
     }
 }
 

@@ -60,7 +60,7 @@ settle_store::statements! {
             AS given
         WHERE queue_shards.shard = given.shard AND queue_shards.token = given.token";
     hot FENCE = "
-        SELECT queue_shards.shard FROM json_each(?1) AS row
+        SELECT queue_shards.shard, queue_shards.token FROM json_each(?1) AS row
         CROSS JOIN queue_shards
             ON queue_shards.shard = row.value ->> 0 AND queue_shards.token = unhex(row.value ->> 1)";
 }
@@ -146,10 +146,10 @@ impl QueueWrites for SqliteTx {
         Ok(())
     }
 
-    async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<Shard>> {
-        let query = sqlx::query_scalar(FENCE).bind(json_leases(leases));
-        let held: Vec<i16> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        Ok(held.into_iter().map(Shard).collect())
+    async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>> {
+        let query = sqlx::query(FENCE).bind(json_leases(leases));
+        let held = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        held.iter().map(shard_lease).collect()
     }
 }
 

@@ -44,7 +44,7 @@ impl Shard {
 pub struct LeaseToken(pub Uuid);
 
 /// A shard that a dispatcher holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ShardLease {
     /// The shard.
     pub shard: Shard,
@@ -156,5 +156,5 @@ pub trait QueueWrites {
 
     /// Those of the given leases that still hold. They hold until this transaction ends: nobody can take the
     /// shards meanwhile.
-    async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<Shard>>;
+    async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>>;
 }

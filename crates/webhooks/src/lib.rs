@@ -5,12 +5,14 @@
 //! | [`guard`] | one verdict a URL: whether it may be called, and at which addresses |
 //! | [`outbox`] | completed settlements and their notifications, in one transaction |
 //! | [`wake`] | tells the dispatcher at once that something is due |
+//! | [`dispatcher`] | claims what is due, sends it, records what came of it |
 //! | [`notification`] | the signed request of one attempt |
 //! | [`sender`] | one attempt over real HTTP, through the guard, within its time |
 //!
 //! The guard is the connector, not a check before it: whatever opens a connection to a merchant's endpoint
 //! asks it, and connects to an address it has just checked.
 
+pub mod dispatcher;
 pub mod guard;
 pub mod notification;
 pub mod outbox;

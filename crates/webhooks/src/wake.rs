@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use settle_domain::ids::MerchantId;
+use settle_store::Store;
 use tokio::sync::Notify;
 
 /// Merchants that have something due, as those who made it so say. A hint and no more: what is lost is found
@@ -43,5 +44,16 @@ impl Wake {
 
     fn waiting(&self) -> MutexGuard<'_, HashSet<MerchantId>> {
         self.0.merchants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Passes every wake-up on to the dispatchers of other processes: for a process that has none. Ends with the
+/// task that runs it.
+pub async fn pass_on(wake: Wake, store: Arc<dyn Store>) {
+    loop {
+        let merchants: Vec<MerchantId> = wake.woken().await.into_iter().collect();
+        if let Err(fault) = store.wake_others(&merchants).await {
+            tracing::warn!(%fault, "other processes were not woken: they find what is due when they look");
+        }
     }
 }

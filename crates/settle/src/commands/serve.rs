@@ -11,6 +11,9 @@ use rustix::process::{Resource, Rlimit};
 use settle_api::http::EnvelopeState;
 use settle_api::server::{self, ServerLimits};
 use settle_api::{ApiState, Limits, Messages, OperatorState, Parts, router};
+use settle_webhooks::guard::Guard;
+use settle_webhooks::sender::Transport;
+use settle_webhooks::wake::{Wake, pass_on};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -19,7 +22,7 @@ use tokio::task::JoinHandle;
 use super::{CommandFault, Context};
 use crate::config::Config;
 use crate::system::{SystemClock, SystemEntropy};
-use crate::wiring;
+use crate::wiring::{self, DispatchParts};
 
 /// The upper ends of the latency histogram's buckets, in seconds.
 const LATENCY_BUCKETS: [f64; 12] =
@@ -46,6 +49,8 @@ enum Role {
     Api,
     /// The operator's listener
     Operator,
+    /// The dispatcher, which sends notifications
+    Dispatch,
 }
 
 impl Serve {
@@ -64,8 +69,11 @@ impl Serve {
         let limits = server_limits(&context.config);
         let messages = Messages::load().map_err(|fault| CommandFault::Refused(fault.to_string()))?;
         let messages = Arc::new(messages);
+        let guard = wiring::guard(&context.config)?;
+        let transport: Arc<dyn Transport> = Arc::new(wiring::sender(&context.config, guard.clone())?);
+        let wake = Wake::default();
         let merchants = if self.runs(Role::Api) {
-            let state = api_state(&context, &messages)?;
+            let state = api_state(&context, &messages, guard, transport.clone());
             let listener = listen("api.listen", context.config.api.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
             Some(tokio::spawn(server::serve(
@@ -77,7 +85,8 @@ impl Serve {
         } else {
             None
         };
-        let drained = drained(stop, merchants);
+        let dispatcher = self.dispatch(&context, transport, wake, stop.clone());
+        let drained = drained(stop, merchants, dispatcher);
         if self.runs(Role::Operator) {
             let state = operator_state(&context, messages, metrics, draining);
             let listener = listen("operator.listen", context.config.operator.listen).await?;
@@ -91,15 +100,40 @@ impl Serve {
         tracing::info!("stopped");
         Ok(())
     }
+
+    /// Starts the dispatcher, or what passes its wake-ups on to the processes that have one.
+    fn dispatch(
+        &self,
+        context: &Context,
+        transport: Arc<dyn Transport>,
+        wake: Wake,
+        stop: watch::Receiver<bool>,
+    ) -> Option<JoinHandle<()>> {
+        let store = context.store.clone();
+        if !self.runs(Role::Dispatch) {
+            tokio::spawn(pass_on(wake, store));
+            return None;
+        }
+        let parts = DispatchParts { store, transport, ring: context.ring.clone(), wake };
+        let dispatcher = wiring::dispatcher(&context.config, parts);
+        Some(tokio::spawn(dispatcher.run(stopped(stop))))
+    }
 }
 
-/// When the merchants' requests are finished: until then an operator can still see how the service is.
-async fn drained(stop: watch::Receiver<bool>, merchants: Option<JoinHandle<()>>) {
+/// When the merchants' requests are finished and what is in flight is recorded: until then an operator can
+/// still see how the service is.
+async fn drained(
+    stop: watch::Receiver<bool>,
+    merchants: Option<JoinHandle<()>>,
+    dispatcher: Option<JoinHandle<()>>,
+) {
     stopped(stop).await;
-    if let Some(merchants) = merchants
-        && let Err(fault) = merchants.await
-    {
-        tracing::error!(%fault, "the merchant API ended early");
+    for (part, task) in [("the merchant API", merchants), ("the dispatcher", dispatcher)] {
+        if let Some(task) = task
+            && let Err(fault) = task.await
+        {
+            tracing::error!(%fault, "{part} ended early");
+        }
     }
 }
 
@@ -108,7 +142,12 @@ async fn listen(setting: &str, address: std::net::SocketAddr) -> Result<TcpListe
     listener.map_err(|fault| CommandFault::Refused(format!("{setting}: cannot listen on {address}: {fault}")))
 }
 
-fn api_state(context: &Context, messages: &Arc<Messages>) -> Result<ApiState, CommandFault> {
+fn api_state(
+    context: &Context,
+    messages: &Arc<Messages>,
+    guard: Guard,
+    transport: Arc<dyn Transport>,
+) -> ApiState {
     let config = &context.config;
     if config.webhook.allow_http || !config.webhook.allow_networks.is_empty() {
         tracing::warn!(
@@ -124,17 +163,16 @@ fn api_state(context: &Context, messages: &Arc<Messages>) -> Result<ApiState, Co
         requests_burst: config.api.requests_burst,
         ..Limits::default()
     };
-    let guard = wiring::guard(config)?;
-    Ok(ApiState::new(Parts {
+    ApiState::new(Parts {
         store: context.store.clone(),
         ring: context.ring.clone(),
-        transport: Arc::new(wiring::sender(config, guard.clone())?),
+        transport,
         guard,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         messages: messages.clone(),
         limits,
-    }))
+    })
 }
 
 fn operator_state(

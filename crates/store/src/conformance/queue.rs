@@ -167,11 +167,13 @@ pub async fn lease(store: &dyn Store, dispatcher: DispatcherId, lease: Duration)
     leases
 }
 
-/// Those of the given leases that hold.
+/// The shards of those of the given leases that hold.
 pub async fn fenced(store: &dyn Store, leases: &[ShardLease]) -> Vec<Shard> {
-    let mut held = store.begin().await.unwrap().queue_fence(leases).await.unwrap();
-    held.sort();
-    held
+    let held = store.begin().await.unwrap().queue_fence(leases).await.unwrap();
+    assert!(held.iter().all(|lease| leases.contains(lease)));
+    let mut shards: Vec<Shard> = held.into_iter().map(|lease| lease.shard).collect();
+    shards.sort();
+    shards
 }
 
 /// All of them, with the same tokens as long as it renews.

@@ -49,6 +49,20 @@ fn connection(kind: io::ErrorKind) -> String {
 }
 
 impl AttemptFault {
+    /// The kind of fault, in one word: for metrics.
+    #[must_use]
+    pub fn class(&self) -> &'static str {
+        match self {
+            Self::Timeout(_) => "timeout",
+            Self::InvalidUrl => "invalid_url",
+            Self::Dns => "dns",
+            Self::UnsafeAddress => "unsafe_address",
+            Self::Connect(_) | Self::Broken => "connection",
+            Self::Tls(_) => "tls",
+            Self::Status(_) => "status",
+        }
+    }
+
     /// Finds the reason in what the HTTP client says, however deep it is wrapped.
     pub(super) fn of(fault: &(dyn Error + 'static)) -> AttemptFault {
         let mut cause = Some(fault);

@@ -1,0 +1,229 @@
+//! Who is served next: fairness between merchants, as plain bookkeeping without I/O.
+//!
+//! Each merchant with something to send has a lane. Lanes are served in turn, and each has a window: how many
+//! of its deliveries may be in flight. A window grows with every success and is halved by every failure, so
+//! that an endpoint that hangs soon holds one place instead of many. Of the places all lanes share, a quarter
+//! is kept for lanes that have nothing in flight: however many endpoints hang, another merchant's first
+//! attempt finds room.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use settle_domain::ids::{DeliveryId, MerchantId};
+use settle_store::{Ask, Claimed};
+
+/// The window of a lane that has not shown what its endpoint bears.
+const WINDOW_FIRST: usize = 8;
+/// Merchants in one claim.
+const MERCHANTS_ASKED_MAX: usize = 128;
+/// Deliveries in one claim.
+const ROWS_ASKED_MAX: usize = 512;
+
+/// The bounds on what is in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InFlightLimits {
+    /// Deliveries of all merchants.
+    pub total: usize,
+    /// Deliveries of one merchant.
+    pub per_merchant: usize,
+}
+
+/// What an attempt says about its endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It answered with 2xx in time.
+    Well,
+    /// It did not.
+    Badly,
+    /// Nothing: no attempt was made, or its result does not count.
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    window: usize,
+    in_flight: HashSet<DeliveryId>,
+    /// How many the claim under way asks for.
+    asked: usize,
+    /// Whether there may be more that is due.
+    hungry: bool,
+    /// Whether it waits in the ring for its turn.
+    queued: bool,
+}
+
+impl Lane {
+    fn room(&self) -> usize {
+        self.window.saturating_sub(self.in_flight.len() + self.asked)
+    }
+
+    /// Half of the window is free, so that a claim is worth its price.
+    fn is_ready(&self) -> bool {
+        self.hungry && self.asked == 0 && self.room() * 2 >= self.window
+    }
+
+    fn is_idle(&self) -> bool {
+        !self.hungry && self.asked == 0 && self.in_flight.is_empty()
+    }
+}
+
+/// All lanes.
+#[derive(Debug)]
+pub struct Lanes {
+    limits: InFlightLimits,
+    lanes: HashMap<MerchantId, Lane>,
+    ring: VecDeque<MerchantId>,
+    in_flight: usize,
+}
+
+impl Lanes {
+    /// No lanes yet.
+    #[must_use]
+    pub fn new(limits: InFlightLimits) -> Lanes {
+        Lanes { limits, lanes: HashMap::new(), ring: VecDeque::new(), in_flight: 0 }
+    }
+
+    /// A merchant may have something due.
+    pub fn wake(&mut self, merchant: MerchantId) {
+        let window = WINDOW_FIRST.min(self.limits.per_merchant);
+        let lane = self.lanes.entry(merchant).or_insert_with(|| Lane { window, ..Lane::default() });
+        lane.hungry = true;
+        queue(lane, merchant, &mut self.ring);
+    }
+
+    /// What to claim now, each merchant in its turn. The claim's result is told to [`Lanes::claimed`] before
+    /// the next is asked for.
+    pub fn asks(&mut self) -> Vec<Ask> {
+        let mut asks = Vec::new();
+        let mut rows = 0;
+        let mut passed_over = VecDeque::new();
+        while asks.len() < MERCHANTS_ASKED_MAX && rows < ROWS_ASKED_MAX {
+            let Some(merchant_id) = self.ring.pop_front() else { break };
+            let Some(lane) = self.lanes.get_mut(&merchant_id) else { continue };
+            lane.queued = false;
+            if !lane.is_ready() {
+                // It comes back when there is room in its window.
+                continue;
+            }
+            let reserved = if lane.in_flight.is_empty() { 0 } else { self.limits.total / 4 };
+            let shared = self.limits.total.saturating_sub(reserved + self.in_flight + rows);
+            let number = power_of_two_below(lane.room().min(shared).min(ROWS_ASKED_MAX - rows));
+            if number == 0 {
+                lane.queued = true;
+                passed_over.push_back(merchant_id);
+                continue;
+            }
+            lane.asked = number;
+            lane.hungry = false;
+            rows += number;
+            asks.push(Ask { merchant_id, number: i64::try_from(number).unwrap_or(i64::MAX) });
+        }
+        // Those for whom there was no room keep their place.
+        while let Some(merchant) = passed_over.pop_back() {
+            self.ring.push_front(merchant);
+        }
+        asks
+    }
+
+    /// What the claim found: it is in flight from now on.
+    pub fn claimed(&mut self, asks: &[Ask], found: &[Claimed]) {
+        for claimed in found {
+            if let Some(lane) = self.lanes.get_mut(&claimed.merchant_id)
+                && lane.in_flight.insert(claimed.delivery.delivery_id)
+            {
+                self.in_flight += 1;
+                lane.asked = lane.asked.saturating_sub(1);
+            }
+        }
+        for ask in asks {
+            if let Some(lane) = self.lanes.get_mut(&ask.merchant_id) {
+                // It got all it asked for: there may be more.
+                lane.hungry |= lane.asked == 0;
+                lane.asked = 0;
+            }
+            self.settle(ask.merchant_id);
+        }
+    }
+
+    /// The claim failed: it will be asked for again.
+    pub fn not_claimed(&mut self, asks: &[Ask]) {
+        for ask in asks {
+            if let Some(lane) = self.lanes.get_mut(&ask.merchant_id) {
+                lane.asked = 0;
+                lane.hungry = true;
+            }
+            self.settle(ask.merchant_id);
+        }
+    }
+
+    /// A delivery is not in flight any more.
+    pub fn landed(&mut self, merchant: MerchantId, delivery: DeliveryId, verdict: Verdict) {
+        let Some(lane) = self.lanes.get_mut(&merchant) else { return };
+        if !lane.in_flight.remove(&delivery) {
+            return;
+        }
+        self.in_flight -= 1;
+        lane.window = match verdict {
+            Verdict::Well => (lane.window + 1).min(self.limits.per_merchant),
+            Verdict::Badly => (lane.window / 2).max(1),
+            Verdict::Unknown => lane.window,
+        };
+        self.settle(merchant);
+    }
+
+    /// Forgets what may be due at merchants, but not what is in flight.
+    pub fn rest(&mut self, is_resting: impl Fn(MerchantId) -> bool) {
+        let merchants: Vec<MerchantId> =
+            self.lanes.keys().copied().filter(|merchant| is_resting(*merchant)).collect();
+        for merchant in merchants {
+            if let Some(lane) = self.lanes.get_mut(&merchant) {
+                lane.hungry = false;
+            }
+            self.settle(merchant);
+        }
+    }
+
+    /// Deliveries of the given merchants that are in flight.
+    #[must_use]
+    pub fn in_flight_of(&self, asks: &[Ask]) -> Vec<DeliveryId> {
+        let lanes = asks.iter().filter_map(|ask| self.lanes.get(&ask.merchant_id));
+        lanes.flat_map(|lane| lane.in_flight.iter().copied()).collect()
+    }
+
+    /// Deliveries in flight.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Merchants that have a lane.
+    pub fn merchants(&self) -> impl Iterator<Item = MerchantId> + '_ {
+        self.lanes.keys().copied()
+    }
+
+    /// Merchants with something in flight.
+    pub fn busy(&self) -> impl Iterator<Item = MerchantId> + '_ {
+        let busy = self.lanes.iter().filter(|(_, lane)| !lane.in_flight.is_empty() || lane.asked > 0);
+        busy.map(|(merchant, _)| *merchant)
+    }
+
+    /// Puts a lane into the ring if it is ready, and ends it if there is nothing left of it.
+    fn settle(&mut self, merchant: MerchantId) {
+        let Some(lane) = self.lanes.get_mut(&merchant) else { return };
+        if lane.is_idle() {
+            self.lanes.remove(&merchant);
+        } else if lane.is_ready() {
+            queue(lane, merchant, &mut self.ring);
+        }
+    }
+}
+
+fn queue(lane: &mut Lane, merchant: MerchantId, ring: &mut VecDeque<MerchantId>) {
+    if !lane.queued {
+        lane.queued = true;
+        ring.push_back(merchant);
+    }
+}
+
+/// The asks of many merchants are few different numbers, and so few statements.
+fn power_of_two_below(number: usize) -> usize {
+    number.checked_ilog2().map_or(0, |exponent| 1 << exponent)
+}

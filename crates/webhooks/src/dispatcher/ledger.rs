@@ -1,0 +1,136 @@
+//! What the dispatcher asks of the database: six questions, each one transaction or less. It is the seam at
+//! which a simulation injects its faults.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::time::Timestamp;
+use settle_store::{
+    Ask, Claimed, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, Recorded, Shard, ShardLease,
+    Store, StoreResult,
+};
+
+/// What came of an attempt, and the lease it was made under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// The proof that the delivery was ours to attempt.
+    pub lease: ShardLease,
+    /// Where the delivery stands now.
+    pub state: DeliveryState,
+    /// Whether operations are alerted.
+    pub alert: bool,
+}
+
+/// The database as the dispatcher sees it.
+#[async_trait]
+pub trait Ledger: Send + Sync {
+    /// See [`Store::presence`].
+    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>>;
+    /// See [`settle_store::QueueWrites::queue_lease`].
+    async fn lease(&self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases>;
+    /// See [`settle_store::QueueWrites::queue_release`].
+    async fn release(&self, leases: &[ShardLease]) -> StoreResult<()>;
+    /// See [`settle_store::QueueReads::queue_due`].
+    async fn due(
+        &self,
+        shards: &[Shard],
+        until: Timestamp,
+        known: &[MerchantId],
+        limit: i64,
+    ) -> StoreResult<Vec<DueMerchant>>;
+    /// See [`settle_store::QueueReads::queue_claim`].
+    async fn claim(
+        &self,
+        asks: &[Ask],
+        in_flight: &[DeliveryId],
+        now: Timestamp,
+    ) -> StoreResult<Vec<Claimed>>;
+    /// Records outcomes, those alone whose lease still holds, and raises the alerts they ask for, in one
+    /// transaction.
+    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Recorded>;
+    /// See [`settle_store::QueueReads::queue_depth`].
+    async fn depth(&self) -> StoreResult<QueueDepth>;
+    /// See [`Store::wake_others`].
+    async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()>;
+}
+
+/// The real one.
+pub struct StoreLedger {
+    store: Arc<dyn Store>,
+}
+
+impl StoreLedger {
+    /// The ledger of a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>) -> StoreLedger {
+        StoreLedger { store }
+    }
+}
+
+#[async_trait]
+impl Ledger for StoreLedger {
+    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
+        self.store.presence(dispatcher).await
+    }
+
+    async fn lease(&self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases> {
+        let mut tx = self.store.begin().await?;
+        let leases = tx.queue_lease(dispatcher, lease).await?;
+        tx.commit().await?;
+        Ok(leases)
+    }
+
+    async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
+        let mut tx = self.store.begin().await?;
+        tx.queue_release(leases).await?;
+        tx.commit().await
+    }
+
+    async fn due(
+        &self,
+        shards: &[Shard],
+        until: Timestamp,
+        known: &[MerchantId],
+        limit: i64,
+    ) -> StoreResult<Vec<DueMerchant>> {
+        self.store.queue_due(shards, until, known, limit).await
+    }
+
+    async fn claim(
+        &self,
+        asks: &[Ask],
+        in_flight: &[DeliveryId],
+        now: Timestamp,
+    ) -> StoreResult<Vec<Claimed>> {
+        self.store.queue_claim(asks, in_flight, now).await
+    }
+
+    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Recorded> {
+        let mut leases: Vec<ShardLease> = outcomes.iter().map(|outcome| outcome.lease).collect();
+        leases.sort_by_key(|lease| (lease.shard, lease.token.0));
+        leases.dedup();
+        let mut tx = self.store.begin().await?;
+        let held: HashSet<ShardLease> = tx.queue_fence(&leases).await?.into_iter().collect();
+        let states: Vec<DeliveryState> = outcomes
+            .iter()
+            .filter(|outcome| held.contains(&outcome.lease))
+            .map(|outcome| outcome.state.clone())
+            .collect();
+        let merchants: BTreeSet<MerchantId> = states.iter().map(|state| state.merchant_id).collect();
+        tx.merchant_lock(&merchants.into_iter().collect::<Vec<_>>()).await?;
+        let recorded = tx.delivery_record_many(&states, at).await?;
+        tx.commit().await?;
+        Ok(recorded)
+    }
+
+    async fn depth(&self) -> StoreResult<QueueDepth> {
+        self.store.queue_depth().await
+    }
+
+    async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
+        self.store.wake_others(merchants).await
+    }
+}

@@ -1,0 +1,316 @@
+//! The loop: what has happened changes the books, and the books say what to start next.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::future::Future;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt};
+use settle_domain::ids::{DispatcherId, MerchantId};
+use settle_domain::time::Timestamp;
+use settle_store::{
+    Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Recorded, Shard, ShardLease, StoreResult,
+};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::attempt::{Landing, Secrets};
+use super::holdings::Holdings;
+use super::lanes::{Lanes, Verdict};
+use super::ledger::Outcome;
+use super::{Dispatcher, RENEW_INTERVAL};
+
+mod reports;
+
+/// How often is looked for what nobody has told of: retries, and what another process has enqueued.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often the queue is measured for the metrics.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
+/// Merchants found in one look.
+const MERCHANTS_FOUND_MAX: i64 = 4_096;
+/// Outcomes recorded in one transaction.
+const OUTCOMES_RECORDED_MAX: usize = 1_000;
+/// How long nothing is asked of a database that has failed, at first and at most.
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(5);
+/// How long a merchant rests whose deliveries cannot be attempted for a reason of ours.
+const REST: Duration = Duration::from_mins(1);
+
+/// What a call to the database gave.
+enum Report {
+    Present(StoreResult<Option<Box<dyn Presence>>>),
+    Heard(Box<dyn Presence>, StoreResult<Vec<MerchantId>>),
+    Leased(Instant, StoreResult<Leases>),
+    Released(Vec<ShardLease>, StoreResult<()>),
+    Looked(StoreResult<Vec<DueMerchant>>),
+    Claimed(Vec<Ask>, StoreResult<Vec<Claimed>>),
+    Recorded(Vec<(Outcome, Verdict)>, StoreResult<Recorded>),
+    Measured(StoreResult<QueueDepth>),
+    Told(StoreResult<()>),
+}
+
+/// Calls of which one is under way at most, and when the next is due.
+struct Call {
+    running: bool,
+    due: Instant,
+}
+
+impl Call {
+    fn is_due(&self, now: Instant) -> bool {
+        !self.running && self.due <= now
+    }
+
+    fn ended(&mut self, next: Instant) {
+        self.running = false;
+        self.due = next;
+    }
+}
+
+pub(super) struct Run {
+    parts: Dispatcher,
+    id: DispatcherId,
+    calls: FuturesUnordered<BoxFuture<'static, Report>>,
+    attempts: JoinSet<Landing>,
+    lanes: Lanes,
+    holdings: Holdings,
+    secrets: Secrets,
+    /// Merchants that become due soon.
+    timers: BTreeSet<(Timestamp, MerchantId)>,
+    /// Merchants that rest.
+    resting: HashMap<MerchantId, Instant>,
+    /// What is to be recorded.
+    outcomes: Vec<(Outcome, Verdict)>,
+    /// Merchants of other dispatchers that have something due.
+    others: HashSet<MerchantId>,
+    present: Call,
+    is_present: bool,
+    lease: Call,
+    release: Call,
+    look: Call,
+    claim: Call,
+    record: Call,
+    measure: Call,
+    tell: Call,
+    failures: u32,
+    stopping: bool,
+}
+
+impl Run {
+    pub(super) fn new(parts: Dispatcher) -> Run {
+        let now = Instant::now();
+        let call = || Call { running: false, due: now };
+        Run {
+            id: DispatcherId::new(parts.clock.now(), &*parts.entropy),
+            calls: FuturesUnordered::new(),
+            attempts: JoinSet::new(),
+            lanes: Lanes::new(parts.settings.in_flight),
+            holdings: Holdings::none(now),
+            secrets: Secrets::default(),
+            timers: BTreeSet::new(),
+            resting: HashMap::new(),
+            outcomes: Vec::new(),
+            others: HashSet::new(),
+            present: call(),
+            is_present: false,
+            lease: call(),
+            release: call(),
+            look: call(),
+            claim: call(),
+            record: call(),
+            measure: call(),
+            tell: call(),
+            failures: 0,
+            stopping: false,
+            parts,
+        }
+    }
+
+    pub(super) async fn run(mut self, stop: impl Future<Output = ()> + Send) {
+        let mut stop = Box::pin(stop);
+        loop {
+            self.start();
+            let (wake, next_due) = (self.parts.wake.clone(), self.next_due());
+            tokio::select! {
+                // In this order, so that a simulation takes the same way every time. None of them is ready
+                // without end: what is behind gets its turn.
+                biased;
+                () = &mut stop => break,
+                merchants = wake.woken() => self.wake(merchants),
+                () = sleep_until(next_due) => self.ring(),
+                Some(report) = self.calls.next() => self.take(report),
+                Some(landed) = self.attempts.join_next() => self.land_all(landed.ok()),
+            }
+        }
+        self.finish().await;
+    }
+
+    /// Attempts under way end and are recorded, then the shards are given back.
+    async fn finish(&mut self) {
+        self.stopping = true;
+        let deadline = Instant::now() + self.parts.settings.shutdown_timeout;
+        let ended = timeout_at(deadline, async {
+            while !(self.attempts.is_empty() && self.outcomes.is_empty() && !self.record.running) {
+                self.start();
+                let next_due = self.next_due();
+                tokio::select! {
+                    biased;
+                    () = sleep_until(next_due) => self.ring(),
+                    Some(report) = self.calls.next() => self.take(report),
+                    Some(landed) = self.attempts.join_next() => self.land_all(landed.ok()),
+                }
+            }
+        });
+        if ended.await.is_err() {
+            tracing::warn!(in_flight = self.lanes.in_flight(), "stopped before every attempt had ended");
+            self.attempts.abort_all();
+        }
+        let leases = self.holdings.all();
+        if leases.is_empty() {
+            return;
+        }
+        let released = timeout_at(Instant::now() + BACKOFF_MAX, self.parts.ledger.release(&leases)).await;
+        if let Ok(Err(fault)) = released {
+            tracing::warn!(%fault, "shards were not given back: they are free when the lease ends");
+        }
+    }
+
+    /// Starts every call that is due.
+    fn start(&mut self) {
+        let now = Instant::now();
+        let ledger = self.parts.ledger.clone();
+        if !self.is_present && self.present.is_due(now) {
+            self.present.running = true;
+            let id = self.id;
+            self.call({
+                let ledger = ledger.clone();
+                async move { Report::Present(ledger.presence(id).await) }
+            });
+        }
+        if self.is_present && self.lease.is_due(now) {
+            self.lease.running = true;
+            let (id, lease, ledger) = (self.id, self.parts.settings.lease, ledger.clone());
+            self.call(async move { Report::Leased(now, ledger.lease(id, lease).await) });
+        }
+        if !self.outcomes.is_empty() && self.record.is_due(now) {
+            self.record.running = true;
+            let number = self.outcomes.len().min(OUTCOMES_RECORDED_MAX);
+            let batch: Vec<_> = self.outcomes.drain(..number).collect();
+            let (at, ledger) = (self.parts.clock.now(), ledger.clone());
+            self.call(async move {
+                let outcomes: Vec<Outcome> = batch.iter().map(|(outcome, _)| outcome.clone()).collect();
+                let recorded = ledger.record(&outcomes, at).await;
+                Report::Recorded(batch, recorded)
+            });
+        }
+        if !self.others.is_empty() && self.tell.is_due(now) {
+            self.tell.running = true;
+            let merchants: Vec<MerchantId> = self.others.drain().collect();
+            self.call({
+                let ledger = ledger.clone();
+                async move { Report::Told(ledger.wake_others(&merchants).await) }
+            });
+        }
+        if !self.stopping {
+            self.start_serving(now);
+        }
+    }
+
+    /// Starts what leads to new attempts.
+    fn start_serving(&mut self, now: Instant) {
+        let ledger = self.parts.ledger.clone();
+        let shards = if self.look.is_due(now) { self.holdings.served() } else { Vec::new() };
+        if !shards.is_empty() {
+            self.look.running = true;
+            let until = self.parts.clock.now().plus(LOOK_INTERVAL);
+            let resting = self.resting.keys().copied();
+            let known: Vec<MerchantId> = self.lanes.merchants().chain(resting).collect();
+            let ledger = ledger.clone();
+            self.call(async move {
+                Report::Looked(ledger.due(&shards, until, &known, MERCHANTS_FOUND_MAX).await)
+            });
+        }
+        if self.claim.is_due(now) && self.holdings.covers(now, self.parts.settings.timeout) {
+            let asks = self.lanes.asks();
+            if !asks.is_empty() {
+                self.claim.running = true;
+                let in_flight = self.lanes.in_flight_of(&asks);
+                let (at, ledger) = (self.parts.clock.now(), ledger.clone());
+                self.call(async move {
+                    let found = ledger.claim(&asks, &in_flight, at).await;
+                    Report::Claimed(asks, found)
+                });
+            }
+        }
+        if self.release.is_due(now) {
+            let busy: BTreeSet<Shard> = self.lanes.busy().map(Shard::of).collect();
+            let leases = self.holdings.to_release(&busy);
+            if !leases.is_empty() {
+                self.release.running = true;
+                let ledger = ledger.clone();
+                self.call(async move {
+                    let released = ledger.release(&leases).await;
+                    Report::Released(leases, released)
+                });
+            }
+        }
+        if self.measure.is_due(now) {
+            self.measure.running = true;
+            self.call(async move { Report::Measured(ledger.depth().await) });
+        }
+    }
+
+    fn call(&mut self, call: impl Future<Output = Report> + Send + 'static) {
+        self.calls.push(Box::pin(call));
+    }
+
+    /// When there is something to do even if nothing happens.
+    fn next_due(&self) -> Instant {
+        let calls = [
+            (!self.is_present, &self.present),
+            (self.is_present, &self.lease),
+            (!self.outcomes.is_empty(), &self.record),
+            (!self.others.is_empty(), &self.tell),
+            (!self.stopping && self.holdings.serves_any(), &self.look),
+            (!self.stopping, &self.measure),
+            (!self.stopping && self.claim.due > Instant::now(), &self.claim),
+        ];
+        let due =
+            calls.into_iter().filter(|(wanted, call)| *wanted && !call.running).map(|(_, call)| call.due);
+        let timer = self.timers.first().map(|(at, _)| self.instant(*at));
+        let rest = self.resting.values().copied().min();
+        let latest = Instant::now() + LOOK_INTERVAL;
+        due.chain(timer).chain(rest).min().unwrap_or(latest).min(latest)
+    }
+
+    fn instant(&self, at: Timestamp) -> Instant {
+        Instant::now() + at.since(self.parts.clock.now())
+    }
+
+    /// Wakes whom a timer was set for.
+    fn ring(&mut self) {
+        let now = self.parts.clock.now();
+        while let Some(first) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&first);
+            self.serve(first.1);
+        }
+        let rested = Instant::now();
+        self.resting.retain(|_, until| *until > rested);
+    }
+
+    /// Merchants have something due, somebody says.
+    fn wake(&mut self, merchants: HashSet<MerchantId>) {
+        for merchant in merchants {
+            if self.holdings.serves(merchant) {
+                self.serve(merchant);
+            } else {
+                self.others.insert(merchant);
+            }
+        }
+    }
+
+    fn serve(&mut self, merchant: MerchantId) {
+        if self.holdings.serves(merchant) && !self.resting.contains_key(&merchant) && !self.stopping {
+            self.lanes.wake(merchant);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What has happened, and what it changes in the books.
+
+use std::time::Duration;
+
+use settle_domain::delivery::{DeliveryEvent, DeliveryStatus};
+use settle_domain::ids::MerchantId;
+use settle_domain::time::Timestamp;
+use settle_store::{Claimed, DueMerchant, Leases, Presence, QueueDepth, Recorded, StoreResult};
+use tokio::time::Instant;
+
+use super::super::attempt::{self, Flight, Landing};
+use super::super::lanes::Verdict;
+use super::super::ledger::Outcome;
+use super::{BACKOFF_FIRST, BACKOFF_MAX, LOOK_INTERVAL, MEASURE_INTERVAL, RENEW_INTERVAL, REST, Report, Run};
+
+impl Run {
+    /// Takes note of what a call gave.
+    pub(super) fn take(&mut self, report: Report) {
+        let now = Instant::now();
+        match report {
+            Report::Present(given) => {
+                let given = self.checked(given, "to appear");
+                self.present.ended(now + RENEW_INTERVAL);
+                match given {
+                    Some(Some(presence)) => {
+                        self.is_present = true;
+                        self.lease.due = now;
+                        self.listen(presence);
+                    }
+                    Some(None) => tracing::debug!("another process sends: this one stands by"),
+                    None => {}
+                }
+            }
+            Report::Heard(presence, heard) => self.heard(presence, heard),
+            Report::Leased(asked_at, leases) => {
+                self.lease.ended(now + RENEW_INTERVAL);
+                if let Some(leases) = self.checked(leases, "to renew the lease") {
+                    self.renewed(&leases, asked_at);
+                }
+            }
+            Report::Released(leases, released) => {
+                self.release.ended(now);
+                if self.checked(released, "to give shards back").is_some() {
+                    self.holdings.released(&leases);
+                }
+            }
+            Report::Looked(found) => {
+                self.look.ended(now + LOOK_INTERVAL);
+                for due in self.checked(found, "to look for what is due").unwrap_or_default() {
+                    self.due(due);
+                }
+            }
+            Report::Claimed(asks, found) => {
+                self.claim.ended(now);
+                match self.checked(found, "to claim") {
+                    Some(found) => {
+                        self.lanes.claimed(&asks, &found);
+                        for claimed in found {
+                            self.send(claimed);
+                        }
+                    }
+                    None => self.lanes.not_claimed(&asks),
+                }
+            }
+            Report::Recorded(batch, recorded) => {
+                self.record.ended(now);
+                match self.checked(recorded, "to record outcomes") {
+                    Some(recorded) => self.recorded(batch, recorded),
+                    // A fault of ours: what was found out is not lost, and recorded as soon as it can be.
+                    None => self.outcomes.splice(..0, batch).for_each(drop),
+                }
+            }
+            Report::Measured(depth) => {
+                self.measure.ended(now + MEASURE_INTERVAL);
+                if let Some(depth) = self.checked(depth, "to measure the queue") {
+                    self.measured(depth);
+                }
+            }
+            Report::Told(told) => {
+                self.tell.ended(now);
+                self.checked(told, "to wake other dispatchers");
+            }
+        }
+    }
+
+    /// What a call gave. A failure is told to the log, and everything that is asked of the database waits.
+    fn checked<T>(&mut self, result: StoreResult<T>, what: &'static str) -> Option<T> {
+        match result {
+            Ok(value) => {
+                self.failures = 0;
+                Some(value)
+            }
+            Err(fault) => {
+                let backoff =
+                    BACKOFF_FIRST.saturating_mul(2u32.saturating_pow(self.failures)).min(BACKOFF_MAX);
+                self.failures = self.failures.saturating_add(1);
+                let cause = std::error::Error::source(&fault).map(ToString::to_string);
+                tracing::warn!(%fault, cause, ?backoff, "the dispatcher failed {what}");
+                let until = Instant::now() + backoff;
+                for call in
+                    [&mut self.claim, &mut self.record, &mut self.look, &mut self.tell, &mut self.release]
+                {
+                    call.due = call.due.max(until);
+                }
+                None
+            }
+        }
+    }
+
+    fn listen(&mut self, mut presence: Box<dyn Presence>) {
+        self.call(async move {
+            let heard = presence.woken().await;
+            Report::Heard(presence, heard)
+        });
+    }
+
+    fn heard(&mut self, presence: Box<dyn Presence>, heard: StoreResult<Vec<MerchantId>>) {
+        match heard {
+            Ok(merchants) if merchants.is_empty() => {
+                self.look.due = Instant::now();
+                self.listen(presence);
+            }
+            Ok(merchants) => {
+                for merchant in merchants {
+                    self.serve(merchant);
+                }
+                self.listen(presence);
+            }
+            Err(fault) => {
+                drop(presence);
+                self.is_present = false;
+                self.checked::<()>(Err(fault), "to stay present");
+            }
+        }
+    }
+
+    fn renewed(&mut self, leases: &Leases, asked_at: Instant) {
+        let gained = self.holdings.renew(leases, asked_at, self.parts.settings.lease);
+        if gained {
+            tracing::info!(shards = leases.held.len(), share = leases.share, "shards are served");
+            self.look.due = Instant::now();
+        }
+        let holdings = &self.holdings;
+        self.lanes.rest(|merchant| !holdings.serves(merchant));
+        // Whoever has the shard now makes these attempts again.
+        let (kept, lost): (Vec<_>, Vec<_>) =
+            self.outcomes.drain(..).partition(|(outcome, _)| holdings.holds(outcome.lease));
+        self.outcomes = kept;
+        for (outcome, _) in lost {
+            let delivery = outcome.state.delivery.delivery_id;
+            self.lanes.landed(outcome.state.merchant_id, delivery, Verdict::Unknown);
+        }
+    }
+
+    fn due(&mut self, due: DueMerchant) {
+        if due.due_at <= self.parts.clock.now() {
+            self.serve(due.merchant_id);
+        } else {
+            self.timers.insert((due.due_at, due.merchant_id));
+        }
+    }
+
+    /// Starts an attempt at what was claimed.
+    fn send(&mut self, claimed: Claimed) {
+        let (merchant, delivery) = (claimed.merchant_id, claimed.delivery.delivery_id);
+        let lease = self.holdings.lease_of(merchant);
+        let covered = self.holdings.covers(Instant::now(), self.parts.settings.timeout);
+        let Some(lease) = lease.filter(|_| covered && !self.stopping) else {
+            self.lanes.landed(merchant, delivery, Verdict::Unknown);
+            return;
+        };
+        let flight = Flight { lease, claimed };
+        let Some(sealed) = flight.claimed.secret.clone() else {
+            let now = self.parts.clock.now();
+            let gone = DeliveryEvent::EndpointGone;
+            self.outcomes.push(attempt::judge(flight, gone, now, &self.parts.settings.retry));
+            return;
+        };
+        match self.secrets.open(&self.parts.ring, merchant, sealed) {
+            Ok(secret) => {
+                let (transport, clock) = (self.parts.transport.clone(), self.parts.clock.clone());
+                self.attempts.spawn(attempt::fly(flight, secret, transport, clock));
+                metrics::gauge!("settle_deliveries_in_flight").set(count(self.lanes.in_flight()));
+            }
+            Err(fault) => {
+                tracing::error!(%merchant, %fault, "a webhook secret cannot be opened: nothing is sent");
+                self.put_to_rest(merchant);
+                self.lanes.landed(merchant, delivery, Verdict::Unknown);
+            }
+        }
+    }
+
+    fn put_to_rest(&mut self, merchant: MerchantId) {
+        self.resting.insert(merchant, Instant::now() + REST);
+        self.lanes.rest(|resting| resting == merchant);
+    }
+
+    /// Attempts have ended; those that end at the same time are recorded together.
+    pub(super) fn land_all(&mut self, first: Option<Landing>) {
+        if let Some(landing) = first {
+            self.land(landing);
+        }
+        while let Some(Ok(landing)) = self.attempts.try_join_next() {
+            self.land(landing);
+        }
+    }
+
+    /// An attempt has ended.
+    fn land(&mut self, landing: Landing) {
+        let Landing { flight, attempt, at, took } = landing;
+        let (merchant, delivery) = (flight.claimed.merchant_id, flight.claimed.delivery.delivery_id);
+        if !self.holdings.holds(flight.lease) {
+            tracing::info!(%merchant, %delivery, "an attempt ended after its shard was lost: it does not count");
+            self.lanes.landed(merchant, delivery, Verdict::Unknown);
+            return;
+        }
+        let Some(attempt) = attempt else {
+            tracing::error!(%merchant, %delivery, "the sender panicked: the attempt does not count");
+            self.put_to_rest(merchant);
+            self.lanes.landed(merchant, delivery, Verdict::Unknown);
+            return;
+        };
+        let class = attempt.fault.as_ref().map_or("delivered", |fault| fault.class());
+        metrics::counter!("settle_delivery_attempts_total", "outcome" => class).increment(1);
+        metrics::histogram!("settle_delivery_attempt_duration_seconds").record(took.as_secs_f64());
+        let (outcome, verdict) =
+            attempt::judge(flight, attempt::event(attempt), at, &self.parts.settings.retry);
+        tell(&outcome, at);
+        self.outcomes.push((outcome, verdict));
+    }
+
+    fn recorded(&mut self, batch: Vec<(Outcome, Verdict)>, recorded: Recorded) {
+        for (outcome, verdict) in batch {
+            let delivery = outcome.state.delivery.delivery_id;
+            self.lanes.landed(outcome.state.merchant_id, delivery, verdict);
+        }
+        metrics::gauge!("settle_deliveries_in_flight").set(count(self.lanes.in_flight()));
+        let soon = self.parts.clock.now().plus(LOOK_INTERVAL);
+        for due in recorded.due {
+            // What is due later is found by looking.
+            if due.due_at <= soon && due.due_at > self.parts.clock.now() {
+                self.timers.insert((due.due_at, due.merchant_id));
+            }
+        }
+    }
+
+    fn measured(&self, depth: QueueDepth) {
+        let age = depth.first_due_at.map_or(Duration::ZERO, |due| self.parts.clock.now().since(due));
+        metrics::gauge!("settle_deliveries_pending").set(count(depth.pending));
+        metrics::gauge!("settle_deliveries_dead").set(count(depth.dead));
+        metrics::gauge!("settle_deliveries_oldest_due_seconds").set(age.as_secs_f64());
+    }
+}
+
+/// Says in the log what came of an attempt: a success to who wants to see everything, a failure to everybody.
+fn tell(outcome: &Outcome, at: Timestamp) {
+    let merchant = outcome.state.merchant_id;
+    let delivery = &outcome.state.delivery;
+    let (id, attempts) = (delivery.delivery_id, delivery.attempts);
+    let error = delivery.last_error.as_deref().unwrap_or("");
+    match delivery.status {
+        DeliveryStatus::Delivered => {
+            if outcome.state.seen.attempts == 0 {
+                let delay = at.since(delivery.created_at).as_secs_f64();
+                metrics::histogram!("settle_delivery_delay_seconds").record(delay);
+            }
+            tracing::debug!(%merchant, delivery = %id, attempts, "delivered");
+        }
+        DeliveryStatus::Pending => {
+            let next = delivery.next_attempt_at;
+            tracing::info!(%merchant, delivery = %id, attempts, error, %next, "an attempt failed");
+        }
+        DeliveryStatus::Dead => {
+            metrics::counter!("settle_deliveries_died_total").increment(1);
+            tracing::warn!(%merchant, delivery = %id, attempts, error, "the last attempt failed: dead");
+        }
+    }
+}
+
+/// A number as a metric wants it.
+fn count(number: impl TryInto<u32>) -> f64 {
+    f64::from(number.try_into().unwrap_or(u32::MAX))
+}
