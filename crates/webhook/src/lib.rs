@@ -1,0 +1,61 @@
+//! For merchants' receivers: verifies the notifications that Settle sends, and reads them.
+//!
+//! It knows no web framework and no clock: a closure finds the headers, and the time is given. Hand it the
+//! raw bytes of the body; JSON that was parsed and written anew is another message.
+//!
+//! ```
+//! use std::collections::HashMap;
+//! use std::time::SystemTime;
+//!
+//! use settle_webhook::{Verifier, VerifyError};
+//!
+//! /// Takes a notification; gives the status to answer with.
+//! fn receive(verifier: &Verifier, headers: &HashMap<&str, &str>, body: &[u8], now: SystemTime) -> u16 {
+//!     match verifier.verify(|name| headers.get(name).copied(), body, now) {
+//!         Ok(event) if event.test => 204,
+//!         Ok(event) => {
+//!             // Store it here, once for each `event.delivery_id`. Answer only then, within 10 seconds.
+//!             let settlement = event.settlement;
+//!             println!("{}: {} {}", settlement.settlement_id, settlement.incoming_amount, settlement.incoming_currency);
+//!             204
+//!         }
+//!         // Authentic, and of a kind that did not exist when this was written: nothing to do.
+//!         Err(VerifyError::UnknownEvent(_)) => 204,
+//!         Err(refused) => {
+//!             eprintln!("refused: {refused}");
+//!             400
+//!         }
+//!     }
+//! }
+//!
+//! // While the secret is being replaced, both are accepted.
+//! let verifier = Verifier::new("whsec").also("the secret before");
+//! # let headers = HashMap::from([
+//! #     (settle_webhook::DELIVERY_ID_HEADER, "0190d3c4-7c00-7000-8000-0000000000d1"),
+//! #     (settle_webhook::TIMESTAMP_HEADER, "1769862662"),
+//! #     (
+//! #         settle_webhook::SIGNATURE_HEADER,
+//! #         "sha256=a3489a942708a3ce71716e1bd4dd38ac756f548910c5f0e7e6a78878720f94d4",
+//! #     ),
+//! # ]);
+//! # let body = include_bytes!("../tests/data/notification.json");
+//! # let now = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_769_862_662);
+//! # assert_eq!(receive(&verifier, &headers, body, now), 204);
+//! # assert_eq!(receive(&verifier, &headers, b"{}", now), 400);
+//! ```
+//!
+//! With the `http` crate, and so with axum and hyper, the closure is
+//! `|name| headers.get(name)?.to_str().ok()`; the time is `SystemTime::now()`.
+//!
+//! Only the timestamp and the body are signed. The delivery id is a header beside them: deduplicate by it,
+//! and book by `settlement_id`, so that whoever sends a captured notification again under another id gains
+//! nothing.
+
+mod event;
+mod verifier;
+
+pub use event::{EVENT_TYPE, Event, Settlement};
+pub use verifier::{
+    DELIVERY_ID_BYTES_MAX, DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TEST_HEADER, TIMESTAMP_HEADER,
+    TOLERANCE, Verifier, VerifyError,
+};

@@ -1,0 +1,174 @@
+//! Whether a notification is authentic: made with the secret, over this body, not long ago.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::Event;
+
+/// The header that carries the signature: `sha256=` and the hex of the HMAC-SHA256 of `{timestamp}.{body}`.
+pub const SIGNATURE_HEADER: &str = "service-signature";
+/// The header that carries the Unix time, in seconds, of the delivery attempt.
+pub const TIMESTAMP_HEADER: &str = "service-timestamp";
+/// The header that carries the event type. It is not signed: the body says the same and is.
+pub const EVENT_HEADER: &str = "service-event";
+/// The header that carries the delivery id, for idempotency.
+pub const DELIVERY_ID_HEADER: &str = "service-delivery-id";
+/// The header that marks a test delivery. It is not signed: [`Event::test`] is told from the body.
+pub const TEST_HEADER: &str = "service-test";
+/// How far from the receiver's clock a timestamp may be, unless set otherwise.
+pub const TOLERANCE: Duration = Duration::from_mins(5);
+/// The longest delivery id that is taken. A receiver keeps ids, so whoever sends them must not choose how
+/// much it keeps.
+pub const DELIVERY_ID_BYTES_MAX: usize = 128;
+
+const PREFIX: &str = "sha256=";
+
+/// Why a notification is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VerifyError {
+    /// The verifier has no secret but empty ones, which anybody can sign with.
+    #[error("the verifier has no secret: it was given an empty one")]
+    NoSecret,
+    /// A header is not there, or empty.
+    #[error("the header {0} is missing")]
+    MissingHeader(&'static str),
+    /// The delivery id is too long, or not made of visible ASCII characters.
+    #[error("the header {DELIVERY_ID_HEADER} is not an id")]
+    MalformedDeliveryId,
+    /// The timestamp is not a number of seconds.
+    #[error("the header {TIMESTAMP_HEADER} is not a number of seconds")]
+    MalformedTimestamp,
+    /// The signature is not `sha256=` and 64 hexadecimal digits.
+    #[error("the header {SIGNATURE_HEADER} is not sha256= and 64 hexadecimal digits")]
+    MalformedSignature,
+    /// The signature was made with another secret, or over another timestamp or body.
+    #[error("the signature does not match: another secret, or the body or the timestamp was changed")]
+    SignatureMismatch,
+    /// The notification is authentic and older than the tolerance by now.
+    #[error("sent {0} seconds ago, which is too long: a replay, or the clock of this machine is wrong")]
+    TooOld(u64),
+    /// The notification is authentic and dated further ahead than the tolerance.
+    #[error("dated {0} seconds ahead: the clock of this machine may be wrong")]
+    FromTheFuture(u64),
+    /// The body is authentic and not a notification; the text says where.
+    #[error("the body is not a notification: {0}")]
+    MalformedBody(String),
+    /// The notification is authentic and of a kind that this version does not know. Answer it as delivered
+    /// and do nothing: a failure would only have it sent again.
+    #[error("an event of an unknown kind: {0:?}")]
+    UnknownEvent(String),
+}
+
+/// Verifies notifications. It does not print its secrets.
+#[derive(Clone)]
+pub struct Verifier {
+    /// One keyed and still empty HMAC for each secret.
+    keys: Vec<Hmac<Sha256>>,
+    tolerance: Duration,
+}
+
+impl Verifier {
+    /// A verifier for notifications signed with this webhook secret.
+    ///
+    /// An empty secret, such as one from a variable that is not set, accepts nothing.
+    #[must_use]
+    pub fn new(secret: impl AsRef<[u8]>) -> Verifier {
+        Verifier { keys: Vec::new(), tolerance: TOLERANCE }.also(secret)
+    }
+
+    /// The same, accepting another secret as well: the one before, while it is being replaced.
+    #[must_use]
+    pub fn also(mut self, secret: impl AsRef<[u8]>) -> Verifier {
+        let secret = secret.as_ref();
+        if !secret.is_empty() {
+            self.keys.push(keyed(secret));
+        }
+        self
+    }
+
+    /// The same with another tolerance: how far from the receiver's clock a timestamp may be, either way.
+    #[must_use]
+    pub fn tolerance(mut self, tolerance: Duration) -> Verifier {
+        self.tolerance = tolerance;
+        self
+    }
+
+    /// Verifies a notification and reads it.
+    ///
+    /// `header` finds a header by its lower-case name, `body` is the raw body, `now` the present time. The
+    /// signature is judged before the age: what is called too old is authentic.
+    pub fn verify<'a>(
+        &self,
+        header: impl Fn(&str) -> Option<&'a str>,
+        body: &[u8],
+        now: SystemTime,
+    ) -> Result<Event, VerifyError> {
+        if self.keys.is_empty() {
+            return Err(VerifyError::NoSecret);
+        }
+        let required = |name: &'static str| {
+            header(name).filter(|value| !value.is_empty()).ok_or(VerifyError::MissingHeader(name))
+        };
+        let (signature, timestamp) = (required(SIGNATURE_HEADER)?, required(TIMESTAMP_HEADER)?);
+        let delivery_id = required(DELIVERY_ID_HEADER)?;
+        if delivery_id.len() > DELIVERY_ID_BYTES_MAX
+            || !delivery_id.bytes().all(|byte| byte.is_ascii_graphic())
+        {
+            return Err(VerifyError::MalformedDeliveryId);
+        }
+        let sent_at = seconds(timestamp)?;
+        self.check_signature(signature, timestamp, body)?;
+        self.check_age(sent_at, now)?;
+        Event::read(delivery_id, body)
+    }
+
+    fn check_signature(&self, signature: &str, timestamp: &str, body: &[u8]) -> Result<(), VerifyError> {
+        let mut tag = [0; 32];
+        let digits = signature.strip_prefix(PREFIX).ok_or(VerifyError::MalformedSignature)?;
+        hex::decode_to_slice(digits, &mut tag).map_err(|_| VerifyError::MalformedSignature)?;
+        let matches = |key: &Hmac<Sha256>| {
+            let message = key.clone().chain_update(timestamp).chain_update(b".").chain_update(body);
+            // In constant time: how long it takes does not tell how much of a guess was right.
+            message.verify_slice(&tag).is_ok()
+        };
+        if self.keys.iter().any(matches) { Ok(()) } else { Err(VerifyError::SignatureMismatch) }
+    }
+
+    fn check_age(&self, sent_at: u64, now: SystemTime) -> Result<(), VerifyError> {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+        let tolerance = self.tolerance.as_secs();
+        let (age, lead) = (now.saturating_sub(sent_at), sent_at.saturating_sub(now));
+        if age > tolerance {
+            return Err(VerifyError::TooOld(age));
+        }
+        if lead > tolerance {
+            return Err(VerifyError::FromTheFuture(lead));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Verifier {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = formatter.debug_struct("Verifier");
+        shown.field("secrets", &self.keys.len()).field("tolerance", &self.tolerance).finish()
+    }
+}
+
+/// Digits alone: a sign or blanks would be another text for the same time.
+fn seconds(text: &str) -> Result<u64, VerifyError> {
+    let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or(VerifyError::MalformedTimestamp)
+}
+
+#[expect(clippy::expect_used, reason = "HMAC takes a key of any length: the error cannot occur")]
+fn keyed(secret: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(secret).expect("HMAC takes a key of any length")
+}
+
+#[cfg(test)]
+mod tests;
