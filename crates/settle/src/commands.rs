@@ -1,6 +1,6 @@
 //! The commands, one file each.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use crate::{logging, wiring};
 mod config_show;
 mod doctor;
 mod key;
+mod listen;
 mod merchant;
 mod migrate;
 mod operator;
@@ -58,6 +59,8 @@ enum Command {
     /// Import completed settlements
     #[command(subcommand)]
     Settlement(settlement::SettlementCommand),
+    /// Receive notifications on this machine, verify and show them
+    Listen(listen::Listen),
     /// Print the OpenAPI document
     #[command(hide = true)]
     Openapi,
@@ -162,13 +165,19 @@ fn complain(fault: &CommandFault) {
 }
 
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
-    if let Command::Openapi = cli.command {
-        crate::output::print_text(settle_api::openapi_text())?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let (config, figment) = config::load(cli.config.as_deref(), &config::environment(std::env::vars_os())?)?;
-    logging::start(&config)?;
+    // What needs no settings does not fail for bad ones.
     match cli.command {
+        Command::Openapi => crate::output::print_text(settle_api::openapi_text())?,
+        Command::Listen(command) => command.run().await?,
+        command => return dispatch_configured(command, cli.config.as_deref()).await,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<ExitCode, CommandFault> {
+    let (config, figment) = config::load(file, &config::environment(std::env::vars_os())?)?;
+    logging::start(&config)?;
+    match command {
         Command::Serve(command) => command.run(config).await?,
         Command::Migrate => migrate::run(&config).await?,
         Command::Doctor(command) => return command.run(&config).await,
@@ -177,7 +186,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
         Command::Key(command) => command.run(Context::open(config).await?).await?,
         Command::Operator(command) => command.run(Context::open(config).await?).await?,
         Command::Settlement(command) => command.run(Context::open(config).await?).await?,
-        Command::Openapi => {}
+        Command::Listen(_) | Command::Openapi => {}
     }
     Ok(ExitCode::SUCCESS)
 }

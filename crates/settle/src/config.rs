@@ -14,9 +14,11 @@ mod load;
 mod show;
 mod text;
 
+pub(crate) use load::LISTEN_SECRET_VARIABLE;
 pub use load::{ConfigFault, DEFAULTS, Environment, environment, load};
 pub(crate) use show::without_secrets;
 pub use show::{Shown, shown};
+pub(crate) use text::parse_duration;
 
 /// Everything that can be set. `defaults.toml` says what each is for.
 #[derive(Debug, Deserialize)]

@@ -6,11 +6,13 @@
 //! | [`config`] | the settings: defaults, file, environment |
 //! | [`wiring`] | opens the store the settings name, reads the master key, builds the guard |
 //! | [`system`] | the real clock and the real randomness |
+//! | `receiver` | a receiver of notifications for development |
 //! | [`output`] | what commands print: text for people, JSON for programs |
 
 pub mod commands;
 pub mod config;
 mod logging;
 pub mod output;
+mod receiver;
 pub mod system;
 pub mod wiring;

@@ -70,6 +70,12 @@ pub fn print_text(text: &str) -> io::Result<()> {
     print(OutputFormat { json: false }, &(), || text.to_owned())
 }
 
+/// Prints what is neither made nor found, on standard error.
+pub fn print_note(text: &str) -> io::Result<()> {
+    let mut stderr = io::stderr().lock();
+    stderr.write_all(format!("{text}\n").as_bytes())
+}
+
 /// A name that people will read: not empty, not too long, no control characters.
 pub fn checked_name(what: &str, name: &str, bytes_max: usize) -> Result<String, String> {
     let name = name.trim();

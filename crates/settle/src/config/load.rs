@@ -17,6 +17,10 @@ pub(super) const ENVIRONMENT: &str = "environment";
 const PREFIX: &str = "SETTLE_";
 /// The variable that names the file, which is not itself a setting.
 pub const CONFIG_VARIABLE: &str = "SETTLE_CONFIG";
+/// The variable that `settle listen` takes its secret from, which the service does not know.
+pub(crate) const LISTEN_SECRET_VARIABLE: &str = "SETTLE_LISTEN_SECRET";
+/// Variables that are ours and are not settings.
+const NOT_SETTINGS: [&str; 2] = [CONFIG_VARIABLE, LISTEN_SECRET_VARIABLE];
 /// The file that is read when none is named.
 const DEFAULT_FILE: &str = "settle.toml";
 /// Settings whose values are never repeated.
@@ -159,9 +163,8 @@ struct Variables(Vec<(String, Value)>);
 impl Variables {
     fn read(environment: &Environment, known: &[(String, Value)]) -> Result<Variables, ConfigFault> {
         let mut found = Vec::new();
-        for (name, text) in
-            environment.iter().filter(|(name, _)| name.starts_with(PREFIX) && name != CONFIG_VARIABLE)
-        {
+        let is_setting = |name: &str| name.starts_with(PREFIX) && !NOT_SETTINGS.contains(&name);
+        for (name, text) in environment.iter().filter(|(name, _)| is_setting(name)) {
             let Some((key, default)) = known.iter().find(|(key, _)| variable(key) == *name) else {
                 let suggestion = nearest(name, known.iter().map(|(key, _)| variable(key)));
                 let place = "the environment".to_owned();

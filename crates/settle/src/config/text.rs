@@ -7,12 +7,16 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// A duration such as `10s`, `1h` or `1m30s`; more than nothing.
-pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<jiff::SignedDuration> = text.parse().ok();
     let duration =
         parsed.and_then(|duration| Duration::try_from(duration).ok()).filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| D::Error::custom(format!("{text:?} is not a duration such as 10s, 5m or 1h")))
+    duration.ok_or_else(|| format!("{text:?} is not a duration such as 10s, 5m or 1h"))
+}
+
+/// The same as a setting.
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 /// A list of things separated by commas; empty for none.

@@ -30,6 +30,8 @@ mod doctor;
 mod import;
 mod import_refused;
 mod key;
+mod listen;
+mod listening;
 mod master_key;
 mod merchant;
 mod migrate;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::binary::Settle;
 
 /// How long a test waits for the service before it has failed.
-const PATIENCE: Duration = Duration::from_secs(50);
+pub const PATIENCE: Duration = Duration::from_secs(50);
 
 /// A service that is killed with the test, if it does not stop before.
 pub struct Serving {
@@ -132,16 +132,33 @@ impl Answer {
 
 /// Asks for something, with a key unless it is empty.
 pub fn ask(address: SocketAddr, method: &str, path: &str, key: &str, body: &str) -> Answer {
+    let authorization = format!("Bearer {key}");
+    let headers: &[(&str, &str)] =
+        if key.is_empty() { &[] } else { &[("authorization", authorization.as_str())] };
+    answer(send(address, method, path, headers, body))
+}
+
+/// Sends a request and does not wait for its answer.
+pub fn send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> TcpStream {
     let mut stream = TcpStream::connect(address).expect("the service listens");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout can be set");
-    let authorization =
-        if key.is_empty() { String::new() } else { format!("authorization: Bearer {key}\r\n") };
-    let length = body.len();
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nhost: settle\r\nconnection: close\r\n{authorization}\
-         content-length: {length}\r\n\r\n{body}"
-    );
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: settle\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        head = format!("{head}{name}: {value}\r\n");
+    }
+    let request = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
     stream.write_all(request.as_bytes()).expect("the service reads");
+    stream
+}
+
+/// The answer to what was sent.
+pub fn answer(mut stream: TcpStream) -> Answer {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer to its end");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");

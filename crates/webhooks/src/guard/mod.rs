@@ -30,6 +30,7 @@ use http::Uri;
 use ipnet::IpNet;
 
 pub use addresses::is_public;
+pub use ports::is_allowed as is_port_allowed;
 pub use resolver::{DnsResolver, RESOLVE_TIMEOUT};
 pub use target::{ADDRESSES_MAX, Scheme, Target};
 pub use written::URL_BYTES_MAX;

@@ -34,7 +34,8 @@ const BAD_PORTS: &[u16] = &[
 ///
 /// 443 serves both schemes, 80 only `http`: TLS on port 80 is a mistake, and `http` itself is accepted in
 /// development only.
-pub(super) fn is_allowed(scheme: Scheme, port: u16) -> bool {
+#[must_use]
+pub fn is_allowed(scheme: Scheme, port: u16) -> bool {
     if port < UNPRIVILEGED_PORT_MIN {
         port == Scheme::Https.default_port() || port == scheme.default_port()
     } else {

@@ -1,0 +1,229 @@
+//! A receiver of notifications, for one machine: verifies them, tells new ones from repeated ones, and
+//! answers as it is told to.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, FromRequest, Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use settle_api::server::{self, ServerLimits};
+use settle_domain::endpoint::WebhookSecret;
+use settle_domain::seams::Clock;
+use settle_domain::time::Timestamp;
+use settle_webhook::{DELIVERY_ID_BYTES_MAX, DELIVERY_ID_HEADER, Event, Verifier};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+mod arrival;
+mod seen;
+
+pub(crate) use arrival::{Arrival, Tally, Verdict};
+
+use seen::Seen;
+
+/// Deliveries that are remembered; a repetition of an older one counts as new.
+const DELIVERIES_REMEMBERED_MAX: usize = 100_000;
+/// The longest body that is read. A notification is a thousandth of it.
+const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// How long a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The bounds of the listener. When it stops nothing is waited for, so that little is left to finish.
+const LIMITS: ServerLimits = ServerLimits {
+    connections_max: 512,
+    header_timeout: Duration::from_secs(10),
+    write_timeout: Duration::from_secs(30),
+    shutdown_timeout: Duration::from_secs(2),
+};
+
+/// How notifications that pass are answered. What is refused is answered at once, and says why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Behaviour {
+    /// With which status.
+    pub(crate) status: StatusCode,
+    /// After how long.
+    pub(crate) delay: Duration,
+}
+
+impl Default for Behaviour {
+    fn default() -> Behaviour {
+        Behaviour { status: StatusCode::OK, delay: Duration::ZERO }
+    }
+}
+
+/// A receiver that listens and does not answer yet.
+pub(crate) struct Receiver {
+    listener: TcpListener,
+    desk: Desk,
+}
+
+impl Receiver {
+    /// Listens on this port of 127.0.0.1, or on a free one for 0.
+    ///
+    /// The behaviour can be changed from the other end of the channel while the receiver runs.
+    pub(crate) async fn bind(
+        port: u16,
+        secret: &WebhookSecret,
+        behaviour: watch::Receiver<Behaviour>,
+        clock: Arc<dyn Clock>,
+    ) -> io::Result<Receiver> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+        let desk = Desk {
+            verifier: Verifier::new(secret.as_bytes()),
+            behaviour,
+            clock,
+            ledger: Mutex::new(Ledger {
+                seen: Seen::new(DELIVERIES_REMEMBERED_MAX),
+                tally: Tally::default(),
+            }),
+        };
+        Ok(Receiver { listener, desk })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Takes notifications until the future ends, and says how many there were. Each is shown before it is
+    /// answered. Those that still wait for their answer at the end get it then.
+    pub(crate) async fn run(
+        self,
+        show: impl Fn(&Arrival) + Send + Sync + 'static,
+        stop: impl Future<Output = ()>,
+    ) -> Tally {
+        let desk = Arc::new(self.desk);
+        let (stopped, stopping) = watch::channel(false);
+        let state = Running { desk: desk.clone(), show: Arc::new(show), stopping };
+        // Whatever the path is: it is the merchant's to choose.
+        let router = Router::new().fallback(take).layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
+        let stop = async move {
+            stop.await;
+            stopped.send_replace(true);
+        };
+        server::serve(self.listener, router.with_state(state), LIMITS, stop).await;
+        desk.tally()
+    }
+}
+
+/// What the handler works with.
+#[derive(Clone)]
+struct Running {
+    desk: Arc<Desk>,
+    show: Arc<dyn Fn(&Arrival) + Send + Sync>,
+    stopping: watch::Receiver<bool>,
+}
+
+/// Where notifications are judged.
+struct Desk {
+    verifier: Verifier,
+    behaviour: watch::Receiver<Behaviour>,
+    clock: Arc<dyn Clock>,
+    ledger: Mutex<Ledger>,
+}
+
+struct Ledger {
+    seen: Seen,
+    tally: Tally,
+}
+
+/// Why a request is no notification, and the status that says so.
+struct Refusal {
+    status: StatusCode,
+    reason: String,
+}
+
+impl Desk {
+    fn tally(&self) -> Tally {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).tally
+    }
+
+    /// The verdict on a request, and its entry in the books.
+    fn judge(&self, headers: &HeaderMap, body: Result<Bytes, Refusal>, behaviour: Behaviour) -> Arrival {
+        let received_at = self.clock.now();
+        let event = body.and_then(|body| self.verify(headers, &body, received_at));
+        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrival = match event {
+            Ok(event) => {
+                let attempts = ledger.seen.count(&event.delivery_id);
+                let verdict = match (attempts, event.test) {
+                    (2.., _) => Verdict::Duplicate,
+                    (_, true) => Verdict::Test,
+                    (_, false) => Verdict::New,
+                };
+                Arrival {
+                    received_at,
+                    verdict,
+                    delivery_id: Some(event.delivery_id),
+                    attempts: Some(attempts),
+                    status: behaviour.status.as_u16(),
+                    reason: None,
+                    settlement: Some(event.settlement),
+                }
+            }
+            Err(refusal) => Arrival {
+                received_at,
+                verdict: Verdict::Refused,
+                delivery_id: claimed_delivery(headers),
+                attempts: None,
+                status: refusal.status.as_u16(),
+                reason: Some(refusal.reason),
+                settlement: None,
+            },
+        };
+        ledger.tally.count(arrival.verdict);
+        arrival
+    }
+
+    fn verify(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<Event, Refusal> {
+        let header = |name: &str| headers.get(name)?.to_str().ok();
+        let since_1970 = Duration::from_micros(u64::try_from(now.as_micros()).unwrap_or_default());
+        let verified = self.verifier.verify(header, body, SystemTime::UNIX_EPOCH + since_1970);
+        verified.map_err(|fault| Refusal { status: StatusCode::BAD_REQUEST, reason: fault.to_string() })
+    }
+}
+
+/// Takes one request.
+async fn take(State(running): State<Running>, request: Request) -> Response {
+    if request.method() != Method::POST {
+        let text = "notifications are sent with POST\n";
+        return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")], text).into_response();
+    }
+    let headers = request.headers().clone();
+    let body = read(request).await;
+    let behaviour = *running.desk.behaviour.borrow();
+    let arrival = running.desk.judge(&headers, body, behaviour);
+    (running.show)(&arrival);
+    if let Some(reason) = arrival.reason {
+        let status = StatusCode::from_u16(arrival.status).unwrap_or(StatusCode::BAD_REQUEST);
+        return (status, format!("{reason}\n")).into_response();
+    }
+    let mut stopping = running.stopping;
+    // Whether the time is over, the receiver stops or is gone already: it is answered then.
+    let _ = tokio::time::timeout(behaviour.delay, stopping.wait_for(|stopping| *stopping)).await;
+    behaviour.status.into_response()
+}
+
+async fn read(request: Request) -> Result<Bytes, Refusal> {
+    match tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, &())).await {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(fault)) => Err(Refusal { status: fault.status(), reason: fault.body_text() }),
+        Err(_) => {
+            let reason = "the body did not arrive in time".to_owned();
+            Err(Refusal { status: StatusCode::REQUEST_TIMEOUT, reason })
+        }
+    }
+}
+
+/// The delivery id that a refused request names, if it can be shown.
+fn claimed_delivery(headers: &HeaderMap) -> Option<String> {
+    let text = headers.get(DELIVERY_ID_HEADER)?.to_str().ok()?;
+    Some(text.to_owned()).filter(|text| text.len() <= DELIVERY_ID_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests;
