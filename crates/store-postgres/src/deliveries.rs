@@ -7,8 +7,7 @@ use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    CountChanges, DUE_LAG, DeliveryReads, DeliveryState, DeliveryWrites, DueMerchant, NewDelivery, Recorded,
-    StoreError, StoreResult,
+    CountChanges, DUE_LAG, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult,
 };
 use sqlx::Postgres;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -106,8 +105,7 @@ settle_store::statements! {
             WHERE merchant_id = changed.merchant_id AND status = 'pending'
             ORDER BY next_attempt_at LIMIT 1
         ) AS head ON true
-        WHERE merchant_counts.merchant_id = changed.merchant_id
-        RETURNING merchant_counts.merchant_id, head.due_at";
+        WHERE merchant_counts.merchant_id = changed.merchant_id";
 }
 
 #[async_trait]
@@ -157,7 +155,7 @@ impl DeliveryWrites for PostgresTx {
         &mut self,
         states: &[DeliveryState],
         at: Timestamp,
-    ) -> StoreResult<Recorded> {
+    ) -> StoreResult<Vec<DeliveryId>> {
         let query = sqlx::query(RECORD)
             .bind(array(states, |state| state.merchant_id.0))
             .bind(array(states, |state| state.delivery.delivery_id.0))
@@ -176,9 +174,8 @@ impl DeliveryWrites for PostgresTx {
             changes.add(merchant, DeliveryStatus::Pending, -1);
             changes.add(merchant, status(row)?, 1);
         }
-        let due = self.count_recorded(changes, at).await?;
-        let deliveries = updated.iter().map(|row| id(row, "delivery_id", DeliveryId));
-        Ok(Recorded { changed: deliveries.collect::<StoreResult<_>>()?, due })
+        self.count_recorded(changes, at).await?;
+        updated.iter().map(|row| id(row, "delivery_id", DeliveryId)).collect()
     }
 
     async fn delivery_requeue(
@@ -210,23 +207,15 @@ impl PostgresTx {
         Ok(())
     }
 
-    async fn count_recorded(
-        &mut self,
-        changes: CountChanges,
-        at: Timestamp,
-    ) -> StoreResult<Vec<DueMerchant>> {
+    async fn count_recorded(&mut self, changes: CountChanges, at: Timestamp) -> StoreResult<()> {
         let changes = changes.into_rows();
         let query = bind_changes(sqlx::query(COUNT_RECORDED), &changes);
         let query = query.bind(At(at)).bind(DUE_LAG.as_secs_f64());
-        let counted = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        if counted.len() != changes.len() {
+        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
+        if counted.rows_affected() != changes.len() as u64 {
             return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
         }
-        let due = counted.iter().filter_map(|row| {
-            let due = |due_at| Ok(DueMerchant { merchant_id: id(row, "merchant_id", MerchantId)?, due_at });
-            optional_time(row, "due_at").transpose().map(|due_at| due_at.and_then(due))
-        });
-        due.collect()
+        Ok(())
     }
 }
 

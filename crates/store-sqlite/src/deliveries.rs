@@ -8,8 +8,7 @@ use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    CountChanges, DUE_LAG, DeliveryReads, DeliveryState, DeliveryWrites, DueMerchant, NewDelivery, Recorded,
-    StoreError, StoreResult,
+    CountChanges, DUE_LAG, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult,
 };
 use sqlx::sqlite::SqliteRow;
 
@@ -101,8 +100,7 @@ settle_store::statements! {
                       WHERE merchant_id = unhex(row.value ->> 0) AND status = 'pending'
                       ORDER BY next_attempt_at LIMIT 1) AS due_at
               FROM json_each(?1) AS row) AS changed
-        WHERE merchant_counts.merchant_id = changed.merchant_id
-        RETURNING merchant_id, next_due_at AS due_at";
+        WHERE merchant_counts.merchant_id = changed.merchant_id";
 }
 
 #[async_trait]
@@ -155,7 +153,7 @@ impl DeliveryWrites for SqliteTx {
         &mut self,
         states: &[DeliveryState],
         at: Timestamp,
-    ) -> StoreResult<Recorded> {
+    ) -> StoreResult<Vec<DeliveryId>> {
         let rows = json_rows(states.iter().map(|DeliveryState { merchant_id, seen, delivery }| {
             json!([
                 hex(merchant_id.0.as_bytes()),
@@ -178,9 +176,8 @@ impl DeliveryWrites for SqliteTx {
             changes.add(merchant, DeliveryStatus::Pending, -1);
             changes.add(merchant, status(row)?, 1);
         }
-        let due = self.count_recorded(changes, at).await?;
-        let deliveries = updated.iter().map(|row| id(row, "delivery_id", DeliveryId));
-        Ok(Recorded { changed: deliveries.collect::<StoreResult<_>>()?, due })
+        self.count_recorded(changes, at).await?;
+        updated.iter().map(|row| id(row, "delivery_id", DeliveryId)).collect()
     }
 
     async fn delivery_requeue(
@@ -212,23 +209,15 @@ impl SqliteTx {
         Ok(())
     }
 
-    async fn count_recorded(
-        &mut self,
-        changes: CountChanges,
-        at: Timestamp,
-    ) -> StoreResult<Vec<DueMerchant>> {
+    async fn count_recorded(&mut self, changes: CountChanges, at: Timestamp) -> StoreResult<()> {
         let changes = changes.into_rows();
         let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
         let query = sqlx::query(COUNT_RECORDED).bind(json_changes(&changes)).bind(at.as_micros()).bind(lag);
-        let counted = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        if counted.len() != changes.len() {
+        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
+        if counted.rows_affected() != changes.len() as u64 {
             return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
         }
-        let due = counted.iter().filter_map(|row| {
-            let due = |due_at| Ok(DueMerchant { merchant_id: id(row, "merchant_id", MerchantId)?, due_at });
-            optional_time(row, "due_at").transpose().map(|due_at| due_at.and_then(due))
-        });
-        due.collect()
+        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::time::Timestamp;
 
-use crate::{DueMerchant, StoreResult};
+use crate::StoreResult;
 
 /// A delivery to be enqueued: pending, no attempt made, due at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,15 +49,6 @@ impl From<&Delivery> for Seen {
     fn from(delivery: &Delivery) -> Seen {
         Seen { attempts: delivery.attempts, next_attempt_at: delivery.next_attempt_at }
     }
-}
-
-/// What became of states that were to be stored.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recorded {
-    /// The deliveries that were changed.
-    pub changed: Vec<DeliveryId>,
-    /// Those of their merchants that still have something pending, and when it is due.
-    pub due: Vec<DueMerchant>,
 }
 
 /// How the counts of a merchant's pending, delivered and dead rows change.
@@ -101,12 +92,12 @@ pub trait DeliveryWrites {
     async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()>;
 
     /// Stores where deliveries stand after an attempt; only those that are pending and as they were seen are
-    /// changed. Their merchants are locked first.
+    /// changed, and given. Their merchants are locked first.
     async fn delivery_record_many(
         &mut self,
         states: &[DeliveryState],
         at: Timestamp,
-    ) -> StoreResult<Recorded>;
+    ) -> StoreResult<Vec<DeliveryId>>;
 
     /// Makes a dead delivery pending again, its counter at 0 and due now. `None` when the merchant has no
     /// such delivery, or it is not dead. The merchant is locked first.

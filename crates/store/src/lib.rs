@@ -41,9 +41,7 @@ pub mod statements;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
-pub use deliveries::{
-    CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Recorded, Seen,
-};
+pub use deliveries::{CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Seen};
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use error::StoreError;
 pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};

@@ -1,6 +1,6 @@
 //! Waking the dispatcher at once when something has become due.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use settle_domain::ids::MerchantId;
@@ -15,7 +15,7 @@ pub struct Wake(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     /// A set: however often a merchant is named before the dispatcher looks, it is there once.
-    merchants: Mutex<HashSet<MerchantId>>,
+    merchants: Mutex<BTreeSet<MerchantId>>,
     notify: Notify,
 }
 
@@ -32,7 +32,7 @@ impl Wake {
     }
 
     /// Waits until there are merchants, and takes them all.
-    pub(crate) async fn woken(&self) -> HashSet<MerchantId> {
+    pub(crate) async fn woken(&self) -> BTreeSet<MerchantId> {
         loop {
             let merchants = std::mem::take(&mut *self.waiting());
             if !merchants.is_empty() {
@@ -42,7 +42,7 @@ impl Wake {
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, HashSet<MerchantId>> {
+    fn waiting(&self) -> MutexGuard<'_, BTreeSet<MerchantId>> {
         self.0.merchants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -110,7 +110,7 @@ pub async fn an_outcome_changes_only_what_was_seen(store: &dyn Store) {
         tx.merchant_lock(&[merchant]).await.unwrap();
         let recorded = tx.delivery_record_many(std::slice::from_ref(&late), at(2)).await.unwrap();
         tx.commit().await.unwrap();
-        recorded.changed
+        recorded
     };
     record_states(store, merchant, &[after(&new, &[failed()])]).await;
     assert_eq!(record().await, []);

@@ -135,7 +135,7 @@ pub async fn record_states(store: &dyn Store, merchant: MerchantId, after: &[Del
     tx.merchant_lock(&[merchant]).await.unwrap();
     let recorded = tx.delivery_record_many(&states, Timestamp::MAX).await.unwrap();
     tx.commit().await.unwrap();
-    recorded.changed.len()
+    recorded.len()
 }
 
 /// Asks for a redelivery, and commits.

@@ -321,7 +321,7 @@ impl Effect {
                 tx.delivery_enqueue_many(deliveries).await.unwrap();
             }
             Write::States { states, changed } => {
-                assert_eq!(&tx.delivery_record_many(states, at(0)).await.unwrap().changed, changed);
+                assert_eq!(&tx.delivery_record_many(states, at(0)).await.unwrap(), changed);
             }
             Write::Requeue { id, at_second, requeued } => {
                 assert_eq!(&tx.delivery_requeue(merchant, *id, at(*at_second)).await.unwrap(), requeued);

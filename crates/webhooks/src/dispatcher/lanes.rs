@@ -194,9 +194,9 @@ impl Lanes {
         self.in_flight
     }
 
-    /// Merchants that have a lane.
-    pub fn merchants(&self) -> impl Iterator<Item = MerchantId> + '_ {
-        self.lanes.keys().copied()
+    /// Merchants of whom it is known that they may have something due.
+    pub fn hungry(&self) -> impl Iterator<Item = MerchantId> + '_ {
+        self.lanes.iter().filter(|(_, lane)| lane.hungry).map(|(merchant, _)| *merchant)
     }
 
     /// Merchants with something in flight.

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, Claimed, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, Recorded, Shard, ShardLease,
-    Store, StoreResult,
+    Ask, Claimed, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, Store,
+    StoreResult,
 };
 
 /// What came of an attempt, and the lease it was made under.
@@ -49,8 +49,8 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> StoreResult<Vec<Claimed>>;
     /// Records outcomes, those alone whose lease still holds, and raises the alerts they ask for, in one
-    /// transaction.
-    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Recorded>;
+    /// transaction. Gives the deliveries changed.
+    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Vec<DeliveryId>>;
     /// See [`settle_store::QueueReads::queue_depth`].
     async fn depth(&self) -> StoreResult<QueueDepth>;
     /// See [`Store::wake_others`].
@@ -108,7 +108,7 @@ impl Ledger for StoreLedger {
         self.store.queue_claim(asks, in_flight, now).await
     }
 
-    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Recorded> {
+    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Vec<DeliveryId>> {
         let mut leases: Vec<ShardLease> = outcomes.iter().map(|outcome| outcome.lease).collect();
         leases.sort_by_key(|lease| (lease.shard, lease.token.0));
         leases.dedup();

@@ -1,16 +1,14 @@
 //! The loop: what has happened changes the books, and the books say what to start next.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use settle_domain::ids::{DispatcherId, MerchantId};
+use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
-use settle_store::{
-    Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Recorded, Shard, ShardLease, StoreResult,
-};
+use settle_store::{Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreResult};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -44,7 +42,7 @@ enum Report {
     Released(Vec<ShardLease>, StoreResult<()>),
     Looked(StoreResult<Vec<DueMerchant>>),
     Claimed(Vec<Ask>, StoreResult<Vec<Claimed>>),
-    Recorded(Vec<(Outcome, Verdict)>, StoreResult<Recorded>),
+    Recorded(Vec<(Outcome, Verdict)>, StoreResult<Vec<DeliveryId>>),
     Measured(StoreResult<QueueDepth>),
     Told(StoreResult<()>),
 }
@@ -81,7 +79,7 @@ pub(super) struct Run {
     /// What is to be recorded.
     outcomes: Vec<(Outcome, Verdict)>,
     /// Merchants of other dispatchers that have something due.
-    others: HashSet<MerchantId>,
+    others: BTreeSet<MerchantId>,
     present: Call,
     is_present: bool,
     lease: Call,
@@ -109,7 +107,7 @@ impl Run {
             timers: BTreeSet::new(),
             resting: HashMap::new(),
             outcomes: Vec::new(),
-            others: HashSet::new(),
+            others: BTreeSet::new(),
             present: call(),
             is_present: false,
             lease: call(),
@@ -204,7 +202,7 @@ impl Run {
         }
         if !self.others.is_empty() && self.tell.is_due(now) {
             self.tell.running = true;
-            let merchants: Vec<MerchantId> = self.others.drain().collect();
+            let merchants: Vec<MerchantId> = std::mem::take(&mut self.others).into_iter().collect();
             self.call({
                 let ledger = ledger.clone();
                 async move { Report::Told(ledger.wake_others(&merchants).await) }
@@ -223,7 +221,7 @@ impl Run {
             self.look.running = true;
             let until = self.parts.clock.now().plus(LOOK_INTERVAL);
             let resting = self.resting.keys().copied();
-            let known: Vec<MerchantId> = self.lanes.merchants().chain(resting).collect();
+            let known: Vec<MerchantId> = self.lanes.hungry().chain(resting).collect();
             let ledger = ledger.clone();
             self.call(async move {
                 Report::Looked(ledger.due(&shards, until, &known, MERCHANTS_FOUND_MAX).await)
@@ -298,7 +296,7 @@ impl Run {
     }
 
     /// Merchants have something due, somebody says.
-    fn wake(&mut self, merchants: HashSet<MerchantId>) {
+    fn wake(&mut self, merchants: BTreeSet<MerchantId>) {
         for merchant in merchants {
             if self.holdings.serves(merchant) {
                 self.serve(merchant);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use settle_domain::delivery::{DeliveryEvent, DeliveryStatus};
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
-use settle_store::{Claimed, DueMerchant, Leases, Presence, QueueDepth, Recorded, StoreResult};
+use settle_store::{Claimed, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, StoreResult};
 use tokio::time::Instant;
 
 use super::super::attempt::{self, Flight, Landing};
@@ -65,7 +65,7 @@ impl Run {
             Report::Recorded(batch, recorded) => {
                 self.record.ended(now);
                 match self.checked(recorded, "to record outcomes") {
-                    Some(recorded) => self.recorded(batch, recorded),
+                    Some(_) => self.recorded(batch),
                     // A fault of ours: what was found out is not lost, and recorded as soon as it can be.
                     None => self.outcomes.splice(..0, batch).for_each(drop),
                 }
@@ -229,19 +229,19 @@ impl Run {
         self.outcomes.push((outcome, verdict));
     }
 
-    fn recorded(&mut self, batch: Vec<(Outcome, Verdict)>, recorded: Recorded) {
+    fn recorded(&mut self, batch: Vec<(Outcome, Verdict)>) {
+        let now = self.parts.clock.now();
         for (outcome, verdict) in batch {
-            let delivery = outcome.state.delivery.delivery_id;
-            self.lanes.landed(outcome.state.merchant_id, delivery, verdict);
-        }
-        metrics::gauge!("settle_deliveries_in_flight").set(count(self.lanes.in_flight()));
-        let soon = self.parts.clock.now().plus(LOOK_INTERVAL);
-        for due in recorded.due {
+            let DeliveryState { merchant_id, delivery, .. } = outcome.state;
+            self.lanes.landed(merchant_id, delivery.delivery_id, verdict);
             // What is due later is found by looking.
-            if due.due_at <= soon && due.due_at > self.parts.clock.now() {
-                self.timers.insert((due.due_at, due.merchant_id));
+            if delivery.status == DeliveryStatus::Pending
+                && delivery.next_attempt_at <= now.plus(LOOK_INTERVAL)
+            {
+                self.due(DueMerchant { merchant_id, due_at: delivery.next_attempt_at });
             }
         }
+        metrics::gauge!("settle_deliveries_in_flight").set(count(self.lanes.in_flight()));
     }
 
     fn measured(&self, depth: QueueDepth) {

@@ -1,0 +1,102 @@
+//! Merchants' endpoints: they answer, fail, hang and flap.
+
+use std::future::pending;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use settle_domain::seams::Clock;
+use settle_webhooks::notification::Notification;
+use settle_webhooks::sender::{Attempt, AttemptFault, Transport};
+use tokio::time::sleep as pass;
+
+use crate::world::World;
+
+/// How an endpoint takes an attempt.
+#[derive(Debug, Clone, Copy)]
+enum Mood {
+    Answers(u16),
+    AnswersLate,
+    TimesOut,
+    Breaks,
+    Refuses,
+    Unresolvable,
+}
+
+/// The network and everybody behind it.
+pub struct Endpoints {
+    pub world: Arc<World>,
+    pub timeout: Duration,
+}
+
+impl Endpoints {
+    /// Endpoints flap: for a while most attempts fail, then most succeed.
+    fn mood(&self) -> Mood {
+        let dice = &self.world.dice;
+        let period = self.world.clock.now().as_micros() / 7_000_000 % 3;
+        let good = if period == 0 { dice.once_in(8) } else { !dice.once_in(4) };
+        if good {
+            return *dice.pick(&[
+                Mood::Answers(200),
+                Mood::Answers(204),
+                Mood::Answers(299),
+                Mood::AnswersLate,
+            ]);
+        }
+        *dice.pick(&[
+            Mood::Answers(500),
+            Mood::Answers(302),
+            Mood::Answers(410),
+            Mood::Answers(429),
+            Mood::TimesOut,
+            Mood::Breaks,
+            Mood::Refuses,
+            Mood::Unresolvable,
+        ])
+    }
+
+    /// The dispatcher dies now: nobody comes back to it.
+    async fn die(&self) -> ! {
+        self.world.crash.notify_one();
+        pending().await
+    }
+}
+
+#[async_trait::async_trait]
+impl Transport for Endpoints {
+    async fn attempt(&self, _url: &str, notification: Notification) -> Attempt {
+        let dice = &self.world.dice;
+        let (mood, before, after) = (self.mood(), dice.once_in(150), dice.once_in(150));
+        let travel = dice.up_to(Duration::from_millis(20));
+        if before {
+            self.die().await;
+        }
+        let id = self.world.check_sent(&notification);
+        pass(travel).await;
+        let failed = |fault| Attempt { response_status: None, fault: Some(fault) };
+        let attempt = match mood {
+            Mood::Answers(status) if status < 300 => Attempt { response_status: Some(status), fault: None },
+            Mood::Answers(status) => {
+                Attempt { response_status: Some(status), fault: Some(AttemptFault::Status(status)) }
+            }
+            Mood::AnswersLate => {
+                pass(self.timeout.saturating_sub(Duration::from_millis(25))).await;
+                Attempt { response_status: Some(200), fault: None }
+            }
+            Mood::TimesOut => {
+                pass(self.timeout).await;
+                failed(AttemptFault::Timeout(self.timeout))
+            }
+            Mood::Breaks => failed(AttemptFault::Broken),
+            Mood::Refuses => failed(AttemptFault::Connect(io::ErrorKind::ConnectionRefused)),
+            Mood::Unresolvable => failed(AttemptFault::Dns),
+        };
+        if attempt.is_delivered() {
+            self.world.answered(id);
+        }
+        if after {
+            self.die().await;
+        }
+        attempt
+    }
+}

@@ -1,0 +1,53 @@
+//! A seeded simulation: the real dispatcher on the real SQLite store, under a clock that jumps.
+//!
+//! Endpoints time out, break connections, answer late, answer what they should not, and flap. The dispatcher
+//! is killed between any two of its steps, and started again. Merchants rotate secrets, clear and set
+//! endpoints and ask for redeliveries meanwhile. What must hold is checked at every step ([`world`]), and at
+//! the end every delivery is delivered or dead.
+//!
+//! A seed replays by its number: `SIMULATION_SEED=4711 cargo nextest run --test simulation one_seed`.
+
+mod dice;
+mod endpoint;
+mod faults;
+mod scenario;
+mod world;
+
+use scenario::{Scenario, run_seeds};
+
+/// Seeds in each quarter; the quarters run side by side.
+const SEEDS: u64 = 1_000;
+
+#[test]
+fn seeds_of_the_first_quarter() {
+    run_seeds(0..SEEDS, Scenario::SHORT);
+}
+
+#[test]
+fn seeds_of_the_second_quarter() {
+    run_seeds(SEEDS..2 * SEEDS, Scenario::SHORT);
+}
+
+#[test]
+fn seeds_of_the_third_quarter() {
+    run_seeds(2 * SEEDS..3 * SEEDS, Scenario::SHORT);
+}
+
+#[test]
+fn seeds_of_the_fourth_quarter() {
+    run_seeds(3 * SEEDS..4 * SEEDS, Scenario::SHORT);
+}
+
+/// With the schedule of the contract: 1, 2, 4, 8, 16, 32, 60 minutes.
+#[test]
+fn seeds_with_the_real_schedule() {
+    run_seeds(0..5, Scenario::REAL);
+}
+
+/// The seed that `SIMULATION_SEED` names, or the first.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "this is not a setting of the service")]
+fn one_seed() {
+    let seed = std::env::var("SIMULATION_SEED").ok().map_or(0, |text| text.parse().expect("a number"));
+    run_seeds(seed..seed + 1, Scenario::SHORT);
+}

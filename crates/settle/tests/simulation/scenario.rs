@@ -1,0 +1,328 @@
+//! One seed: merchants come, settle, change their minds; the dispatcher dies and comes back.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use settle_domain::delivery::{DeliveryEvent, DeliveryStatus, RetryPolicy};
+use settle_domain::endpoint::{Endpoint, WebhookSecret};
+use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::page::PageRequest;
+use settle_domain::seams::{Clock, SeededEntropy};
+use settle_domain::vault::KeyRing;
+use settle_store::conformance::fixtures;
+use settle_store::{Merchant, Store};
+use settle_webhooks::dispatcher::lanes::InFlightLimits;
+use settle_webhooks::dispatcher::ledger::StoreLedger;
+use settle_webhooks::dispatcher::{DispatchSettings, Dispatcher};
+use settle_webhooks::outbox;
+use settle_webhooks::wake::Wake;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::{sleep as pass, timeout};
+
+use crate::endpoint::Endpoints;
+use crate::faults::{Database, exclusive};
+use crate::world::{Tracked, World};
+
+/// Where the database is written: memory that looks like a disk, where there is some.
+const SHARED_MEMORY: &str = "/dev/shm";
+
+/// How a run is timed.
+#[derive(Debug, Clone, Copy)]
+pub struct Scenario {
+    retry: RetryPolicy,
+    timeout: Duration,
+    /// How long merchants are active.
+    active: Duration,
+    /// By when everything must have come to its end.
+    limit: Duration,
+}
+
+impl Scenario {
+    /// A schedule of the same shape that fits into half a minute.
+    pub const SHORT: Scenario = Scenario {
+        retry: RetryPolicy {
+            retry_first: Duration::from_millis(150),
+            retry_max: Duration::from_secs(3),
+            attempts_max: 8,
+        },
+        timeout: Duration::from_secs(1),
+        active: Duration::from_secs(8),
+        limit: Duration::from_mins(10),
+    };
+    /// The schedule of the contract.
+    pub const REAL: Scenario = Scenario {
+        retry: RetryPolicy {
+            retry_first: Duration::from_mins(1),
+            retry_max: Duration::from_hours(1),
+            attempts_max: 8,
+        },
+        timeout: Duration::from_secs(10),
+        active: Duration::from_mins(5),
+        limit: Duration::from_hours(24),
+    };
+}
+
+/// Runs seeds one after the other on one database, and names the one that fails.
+pub fn run_seeds(seeds: Range<u64>, scenario: Scenario) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    runtime.expect("a runtime").block_on(async {
+        let folder = tempfile::tempdir_in(SHARED_MEMORY).or_else(|_| tempfile::tempdir()).expect("a folder");
+        let url = format!("sqlite://{}", folder.path().join("settle.db").display());
+        let store: Arc<dyn Store> = Arc::new(settle_store_sqlite::SqliteStore::new(&url).expect("a URL"));
+        let turn = Arc::new(Mutex::new(()));
+        let migrating = store.clone();
+        exclusive(&turn, async move { migrating.migrate().await }).await.expect("an empty database");
+        for seed in seeds {
+            let simulation = Simulation::new(seed, scenario, store.clone(), turn.clone());
+            let world = simulation.world.clone();
+            // In a task of its own, so that a failure can be told with its seed and its story.
+            if let Err(fault) = tokio::spawn(simulation.run()).await {
+                panic!("seed {seed} fails: {fault}\n{}", world.story());
+            }
+        }
+    });
+}
+
+struct Simulation {
+    scenario: Scenario,
+    world: Arc<World>,
+    store: Arc<dyn Store>,
+    turn: Arc<Mutex<()>>,
+    ring: Arc<KeyRing>,
+    entropy: Arc<SeededEntropy>,
+    wake: Wake,
+    merchants: Vec<MerchantId>,
+}
+
+impl Simulation {
+    fn new(seed: u64, scenario: Scenario, store: Arc<dyn Store>, turn: Arc<Mutex<()>>) -> Simulation {
+        Simulation {
+            scenario,
+            world: Arc::new(World::new(seed, scenario.retry)),
+            store,
+            turn,
+            ring: Arc::new(KeyRing::parse(&"5e".repeat(32)).expect("a key")),
+            entropy: Arc::new(SeededEntropy::new(seed)),
+            wake: Wake::default(),
+            merchants: Vec::new(),
+        }
+    }
+
+    async fn run(mut self) {
+        for _ in 0..=self.world.dice.below(3) {
+            self.add_merchant().await;
+        }
+        let this = Arc::new(self);
+        let living = tokio::spawn(this.clone().live());
+        let limit = this.scenario.limit;
+        let over = timeout(limit, this.keep_dispatching(&living)).await;
+        over.unwrap_or_else(|_| panic!("not everything has come to its end within {limit:?}"));
+        this.world.check_end();
+        this.compare().await;
+    }
+
+    fn dispatcher(&self) -> Dispatcher {
+        let ledger = Arc::new(StoreLedger::new(self.store.clone()));
+        let (turn, world) = (self.turn.clone(), self.world.clone());
+        let life = world.books().crashes;
+        let database = Database { ledger, turn, world, life };
+        Dispatcher {
+            ledger: Arc::new(database),
+            transport: Arc::new(Endpoints { world: self.world.clone(), timeout: self.scenario.timeout }),
+            ring: self.ring.clone(),
+            clock: self.world.clock.clone(),
+            entropy: self.entropy.clone(),
+            wake: self.wake.clone(),
+            settings: DispatchSettings {
+                timeout: self.scenario.timeout,
+                lease: DispatchSettings::lease_min(self.scenario.timeout),
+                retry: self.scenario.retry,
+                in_flight: InFlightLimits { total: 12, per_merchant: 6 },
+                shutdown_timeout: 2 * self.scenario.timeout,
+            },
+        }
+    }
+
+    /// Starts the dispatcher again whenever it has died or was stopped, until everything is over.
+    async fn keep_dispatching(&self, living: &tokio::task::JoinHandle<()>) {
+        while !(living.is_finished() && self.world.is_over()) {
+            let stop = Notify::new();
+            let lifetime = self.world.dice.up_to(Duration::from_mins(2));
+            let over = async {
+                while !(living.is_finished() && self.world.is_over()) {
+                    pass(Duration::from_millis(500)).await;
+                }
+            };
+            let stopping = async {
+                tokio::select! {
+                    biased;
+                    () = over => {}
+                    () = pass(lifetime) => {}
+                    () = stop.notified() => {}
+                }
+            };
+            tokio::select! {
+                    biased;
+                () = self.dispatcher().run(stopping) => self.world.tell("the dispatcher has stopped"),
+                () = self.world.crash.notified() => {}
+            }
+            self.world.crashed();
+            pass(self.world.dice.up_to(Duration::from_millis(800))).await;
+        }
+    }
+
+    /// What merchants and the service do meanwhile.
+    async fn live(self: Arc<Self>) {
+        let dice = &self.world.dice;
+        let until = self.world.clock.now().plus(self.scenario.active);
+        while self.world.clock.now() < until {
+            pass(dice.up_to(self.scenario.active / 8)).await;
+            let merchant = *dice.pick(&self.merchants);
+            match dice.below(10) {
+                0..=5 => self.settle(merchant).await,
+                6 => self.set_endpoint(merchant).await,
+                7 => self.clear_endpoint(merchant).await,
+                _ => self.redeliver(merchant).await,
+            }
+        }
+    }
+
+    async fn add_merchant(&mut self) {
+        let merchant_id = MerchantId::new(self.world.clock.now(), &*self.entropy);
+        let merchant = Merchant { merchant_id, name: "m".to_owned(), created_at: self.world.clock.now() };
+        let store = self.store.clone();
+        exclusive(&self.turn, async move {
+            let mut tx = store.begin().await.expect("a transaction");
+            tx.merchant_create(&merchant).await.expect("a new merchant");
+            tx.commit().await.expect("a commit");
+        })
+        .await;
+        self.merchants.push(merchant_id);
+        self.set_endpoint(merchant_id).await;
+    }
+
+    /// Settlements complete, and their notifications are enqueued with them; now and then nobody is woken.
+    async fn settle(&self, merchant: MerchantId) {
+        let (store, world, entropy) = (self.store.clone(), self.world.clone(), self.entropy.clone());
+        let number = 1 + self.world.dice.below(6);
+        let is_told = !self.world.dice.once_in(4);
+        exclusive(&self.turn, async move {
+            let now = world.clock.now();
+            let id = |_| SettlementId::new(now, &*entropy);
+            let settlements: Vec<_> =
+                (0..number).map(id).map(|id| fixtures::settlement(merchant, id, now)).collect();
+            let mut tx = store.begin().await.expect("a transaction");
+            tx.merchant_lock(&[merchant]).await.expect("a lock");
+            tx.settlement_record_many(&settlements).await.expect("recorded");
+            let fresh: Vec<_> = settlements.iter().collect();
+            let enqueued = outbox::enqueue(&mut *tx, &fresh, now, &*entropy).await.expect("enqueued");
+            tx.commit().await.expect("a commit");
+            world.tell(format_args!("{number} settlements, {} notifications", enqueued.len()));
+            track(&*store, &world, merchant, &settlements).await;
+        })
+        .await;
+        if is_told {
+            self.wake.merchants([merchant]);
+        }
+    }
+
+    async fn set_endpoint(&self, merchant: MerchantId) {
+        let text = format!("whsec-{}", self.world.dice.below(u64::MAX));
+        let secret = WebhookSecret::parse(text.clone()).expect("a secret");
+        let sealed = self.ring.seal(merchant, &secret, &*self.entropy);
+        let endpoint = Endpoint { url: "https://merchant.example/".to_owned(), secret: sealed };
+        let (store, world) = (self.store.clone(), self.world.clone());
+        exclusive(&self.turn, async move {
+            fixtures::put_endpoint(&*store, merchant, &endpoint).await;
+            world.tell("a secret is set");
+            world.books().secrets.insert(merchant, Some(text));
+        })
+        .await;
+    }
+
+    async fn clear_endpoint(&self, merchant: MerchantId) {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        exclusive(&self.turn, async move {
+            let now = world.clock.now();
+            let ended = fixtures::clear_endpoint(&*store, merchant, now).await;
+            world.tell(format_args!("an endpoint is cleared, {ended} end"));
+            let mut books = world.books();
+            books.secrets.insert(merchant, None);
+            for tracked in books.deliveries.values_mut().filter(|tracked| tracked.merchant == merchant) {
+                let _ = tracked.state.apply(DeliveryEvent::EndpointGone, now, &world.retry);
+            }
+        })
+        .await;
+    }
+
+    async fn redeliver(&self, merchant: MerchantId) {
+        let (store, world, wake) = (self.store.clone(), self.world.clone(), self.wake.clone());
+        exclusive(&self.turn, async move {
+            let dead: Vec<_> = world
+                .books()
+                .deliveries
+                .values()
+                .filter(|tracked| {
+                    tracked.merchant == merchant && tracked.state.status == DeliveryStatus::Dead
+                })
+                .map(|tracked| tracked.state.delivery_id)
+                .collect();
+            for id in dead {
+                let now = world.clock.now();
+                let requeued = fixtures::requeue(&*store, merchant, id, now).await.expect("it is dead");
+                world.tell(format_args!("redelivery of {id} is asked for"));
+                let mut books = world.books();
+                let tracked = books.deliveries.get_mut(&id).expect("it is tracked");
+                tracked.state.apply(DeliveryEvent::RedeliveryAsked, now, &world.retry).expect("it is dead");
+                assert_eq!(tracked.state, requeued);
+            }
+            wake.merchants([merchant]);
+        })
+        .await;
+    }
+
+    /// The database shows every delivery as those who watched know it.
+    async fn compare(&self) {
+        for merchant in &self.merchants {
+            let (store, merchant_id) = (self.store.clone(), *merchant);
+            let rows = exclusive(&self.turn, async move { all_deliveries(&*store, merchant_id).await }).await;
+            let books = self.world.books();
+            let own = books.deliveries.values().filter(|tracked| tracked.merchant == *merchant);
+            assert_eq!(rows.len(), own.count());
+            for row in rows {
+                assert_eq!(books.deliveries[&row.delivery_id].state, row);
+            }
+        }
+    }
+}
+
+/// Takes note of what was enqueued.
+async fn track(
+    store: &dyn Store,
+    world: &World,
+    merchant: MerchantId,
+    settlements: &[settle_store::NewSettlement],
+) {
+    for row in all_deliveries(store, merchant).await {
+        let Some(settlement) = settlements.iter().find(|new| new.settlement_id == row.settlement_id) else {
+            continue;
+        };
+        let body = settlement.record.notification();
+        let tracked = Tracked { merchant, body, answered: false, state: row };
+        world.books().deliveries.insert(tracked.state.delivery_id, tracked);
+    }
+}
+
+async fn all_deliveries(store: &dyn Store, merchant: MerchantId) -> Vec<settle_domain::delivery::Delivery> {
+    let mut rows = Vec::new();
+    loop {
+        let offset = i64::try_from(rows.len()).expect("a short list");
+        let page = store.delivery_page(merchant, None, PageRequest::new(200, offset).expect("a page"));
+        let page = page.await.expect("a page");
+        rows.extend(page.rows);
+        if i64::try_from(rows.len()).expect("a short list") >= page.total {
+            return rows;
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What is true in the simulated world, and what must hold in it.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, ENDPOINT_CLEARED, RetryPolicy};
+use settle_domain::ids::{DeliveryId, MerchantId};
+use settle_domain::seams::Clock;
+use settle_domain::signature::{
+    DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, TOLERANCE, verify,
+};
+use settle_domain::time::Timestamp;
+use settle_store::Claimed;
+use settle_webhooks::dispatcher::ledger::Outcome;
+use settle_webhooks::notification::Notification;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::dice::Dice;
+
+/// Lines of the story that a failure shows.
+const STORY_LINES: usize = 60;
+
+/// A clock that starts at the same time for every seed and follows the runtime's.
+pub struct VirtualClock {
+    origin: Timestamp,
+    started: Instant,
+}
+
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        self.origin.plus(self.started.elapsed())
+    }
+}
+
+/// One delivery, as those who watch everything know it.
+pub struct Tracked {
+    pub merchant: MerchantId,
+    /// Where it stands in the database.
+    pub state: Delivery,
+    /// The bytes that every attempt must send.
+    pub body: Vec<u8>,
+    /// Whether its endpoint has answered an attempt with 2xx in time.
+    pub answered: bool,
+}
+
+/// Everything that is known.
+#[derive(Default)]
+pub struct Books {
+    pub deliveries: BTreeMap<DeliveryId, Tracked>,
+    /// What the living dispatcher has claimed and not sent yet, with the secret it was given.
+    claimed: HashMap<DeliveryId, String>,
+    /// The present secret of each merchant; none when its endpoint is cleared.
+    pub secrets: BTreeMap<MerchantId, Option<String>>,
+    /// Deliveries whose last attempt failed: operations must hear of each.
+    pub deaths: usize,
+    pub sends: usize,
+    pub crashes: usize,
+    story: VecDeque<String>,
+}
+
+pub struct World {
+    pub dice: Dice,
+    pub clock: Arc<VirtualClock>,
+    pub retry: RetryPolicy,
+    /// Tells the scenario that the dispatcher dies now.
+    pub crash: Notify,
+    books: Mutex<Books>,
+}
+
+impl World {
+    pub fn new(seed: u64, retry: RetryPolicy) -> World {
+        let origin = "2026-01-31T09:30:00Z".parse().expect("a time");
+        World {
+            dice: Dice::new(seed),
+            clock: Arc::new(VirtualClock { origin, started: Instant::now() }),
+            retry,
+            crash: Notify::new(),
+            books: Mutex::default(),
+        }
+    }
+
+    pub fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    pub fn tell(&self, line: impl std::fmt::Display) {
+        let now = self.clock.now();
+        let mut books = self.books();
+        books.story.push_back(format!("{now} {line}"));
+        if books.story.len() > STORY_LINES {
+            books.story.pop_front();
+        }
+    }
+
+    pub fn story(&self) -> String {
+        self.books().story.iter().cloned().collect::<Vec<_>>().join("\n")
+    }
+
+    /// The dispatcher is dead: what it had claimed is forgotten with it.
+    pub fn crashed(&self) {
+        self.tell("the dispatcher dies");
+        let mut books = self.books();
+        books.claimed.clear();
+        books.crashes += 1;
+    }
+
+    /// Only what is pending and due may be claimed, and nothing twice. What was asked by a dispatcher that has
+    /// died meanwhile is answered to nobody.
+    pub fn check_claims(&self, life: usize, found: &[Claimed]) {
+        if life != self.books().crashes {
+            return;
+        }
+        let now = self.clock.now();
+        for claimed in found {
+            let id = claimed.delivery.delivery_id;
+            self.tell(format_args!("claimed {id}"));
+            let mut books = self.books();
+            let tracked = &books.deliveries[&id];
+            assert_eq!(tracked.state, claimed.delivery, "a claim gives what is stored");
+            assert_eq!(claimed.delivery.status, DeliveryStatus::Pending);
+            assert!(claimed.delivery.next_attempt_at <= now, "{id} is claimed before its time");
+            assert!(claimed.delivery.attempts < self.retry.attempts_max, "{id}: a 9th attempt");
+            assert_eq!(claimed.record.notification(), tracked.body, "{id}: the bytes are not frozen");
+            let secret = books.secrets[&tracked.merchant].clone();
+            assert_eq!(claimed.secret.is_some(), secret.is_some(), "{id}: the present secret");
+            if let Some(secret) = secret {
+                assert!(books.claimed.insert(id, secret).is_none(), "{id} is claimed twice");
+            }
+        }
+    }
+
+    /// An attempt reaches the endpoint.
+    pub fn check_sent(&self, notification: &Notification) -> DeliveryId {
+        let header = |name: &str| notification.headers[name].to_str().expect("text").to_owned();
+        let id: DeliveryId = header(DELIVERY_ID_HEADER).parse().expect("an id");
+        self.tell(format_args!("sent {id}"));
+        let now = self.clock.now();
+        let mut books = self.books();
+        books.sends += 1;
+        let secret = books.claimed.remove(&id);
+        let secret = secret.unwrap_or_else(|| panic!("{id} is sent without being claimed, or twice"));
+        let tracked = &books.deliveries[&id];
+        assert_ne!(tracked.state.status, DeliveryStatus::Delivered, "{id} is sent after it was delivered");
+        assert!(tracked.state.next_attempt_at <= now, "{id} is sent before its time");
+        assert!(tracked.state.attempts < self.retry.attempts_max, "{id}: a 9th attempt");
+        assert_eq!(notification.body, tracked.body, "{id}: the bytes are not frozen");
+        assert_eq!(header(EVENT_HEADER), "settlement.completed");
+        assert_eq!(header(TIMESTAMP_HEADER), now.as_seconds().to_string(), "{id}: signed afresh");
+        let signature = header(SIGNATURE_HEADER);
+        let verdict = verify(
+            secret.as_bytes(),
+            &header(TIMESTAMP_HEADER),
+            &signature,
+            &notification.body,
+            now,
+            TOLERANCE,
+        );
+        assert_eq!(verdict, Ok(()), "{id}");
+        id
+    }
+
+    /// The endpoint has answered with 2xx in time, whether the dispatcher lives to hear it or not.
+    pub fn answered(&self, id: DeliveryId) {
+        self.books().deliveries.get_mut(&id).expect("it was sent").answered = true;
+    }
+
+    /// Outcomes are in the database: each must be a step of the state table.
+    pub fn recorded(&self, outcomes: &[Outcome], changed: &[DeliveryId]) {
+        for outcome in outcomes {
+            let after = &outcome.state.delivery;
+            let id = after.delivery_id;
+            if !changed.contains(&id) {
+                self.tell(format_args!("not recorded {id}: it has changed meanwhile"));
+                continue;
+            }
+            self.tell(format_args!("recorded {id}: {} after {} attempts", after.status, after.attempts));
+            let mut books = self.books();
+            let tracked = books.deliveries.get_mut(&id).expect("it was sent");
+            let mut expected = tracked.state.clone();
+            let event = event_of(after);
+            // The time of an attempt is the outcome's own: it lies between sending and recording.
+            let at = match after.status {
+                DeliveryStatus::Delivered => after.delivered_at.expect("a delivered row has its time"),
+                DeliveryStatus::Pending => earlier(after.next_attempt_at, &self.retry, after.attempts),
+                DeliveryStatus::Dead => self.clock.now(),
+            };
+            expected.apply(event, at, &self.retry).expect("the state table allows it");
+            assert_eq!(&expected, after, "{id}: a step that is not in the state table");
+            assert!(at <= self.clock.now());
+            if after.status == DeliveryStatus::Delivered {
+                assert!(tracked.answered, "{id} counts as delivered and was never answered");
+            }
+            tracked.state = after.clone();
+            if outcome.alert {
+                assert_eq!((after.status, after.attempts), (DeliveryStatus::Dead, self.retry.attempts_max));
+                books.deaths += 1;
+            }
+        }
+    }
+
+    /// Whether every delivery has come to its end.
+    pub fn is_over(&self) -> bool {
+        self.books().deliveries.values().all(|tracked| tracked.state.status != DeliveryStatus::Pending)
+    }
+
+    /// What must hold of every delivery at the end.
+    pub fn check_end(&self) {
+        for (id, tracked) in &self.books().deliveries {
+            let state = &tracked.state;
+            match state.status {
+                DeliveryStatus::Pending => panic!("{id} never ends"),
+                DeliveryStatus::Delivered => assert!(tracked.answered, "{id}"),
+                DeliveryStatus::Dead => {
+                    let cleared = state.last_error.as_deref() == Some(ENDPOINT_CLEARED);
+                    assert!(cleared || state.attempts == self.retry.attempts_max, "{id} died early");
+                }
+            }
+        }
+    }
+}
+
+/// The event that led to a state.
+fn event_of(after: &Delivery) -> DeliveryEvent {
+    let response_status = after.response_status.map(|status| u16::try_from(status).expect("a status"));
+    match (after.status, &after.last_error) {
+        (DeliveryStatus::Delivered, _) => {
+            DeliveryEvent::Answered { response_status: response_status.expect("answered with one") }
+        }
+        (_, Some(error)) if error == ENDPOINT_CLEARED => DeliveryEvent::EndpointGone,
+        (_, error) => {
+            DeliveryEvent::Failed { response_status, error: error.clone().expect("a failure says why") }
+        }
+    }
+}
+
+fn earlier(next: Timestamp, retry: &RetryPolicy, attempts: i32) -> Timestamp {
+    let delay = i64::try_from(retry.delay_after(attempts).as_micros()).expect("a short time");
+    Timestamp::from_micros(next.as_micros() - delay)
+}
