@@ -68,6 +68,8 @@ id! {
     DeliveryId,
     /// One run of a dispatcher: a process that sends.
     DispatcherId,
+    /// One alert of operations; receivers deduplicate by it.
+    AlertId,
     /// One request to an API, shown as `X-Request-Id` and in the log.
     RequestId,
 }

@@ -18,6 +18,7 @@ use settle_store::{Presence, Store, StoreError, StoreResult, Tx};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Transaction};
 
+mod alerts;
 mod convert;
 mod deliveries;
 mod endpoints;
@@ -70,6 +71,7 @@ pub fn statements() -> Vec<Statement> {
         deliveries::STATEMENTS,
         endpoints::STATEMENTS,
         queue::STATEMENTS,
+        alerts::STATEMENTS,
     ]
     .concat()
 }

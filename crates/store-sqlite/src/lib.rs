@@ -21,6 +21,7 @@ use sqlx::sqlite::{
 };
 use sqlx::{Sqlite, Transaction};
 
+mod alerts;
 mod convert;
 mod deliveries;
 mod endpoints;
@@ -70,6 +71,7 @@ pub fn statements() -> Vec<Statement> {
         deliveries::STATEMENTS,
         endpoints::STATEMENTS,
         queue::STATEMENTS,
+        alerts::STATEMENTS,
     ]
     .concat()
 }

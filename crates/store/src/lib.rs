@@ -26,6 +26,7 @@
 use async_trait::async_trait;
 use settle_domain::ids::{DispatcherId, MerchantId};
 
+mod alerts;
 mod deliveries;
 mod endpoints;
 mod error;
@@ -41,6 +42,9 @@ pub mod statements;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
+pub use alerts::{
+    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, EndpointDeaths, PutOff, by_endpoint,
+};
 pub use deliveries::{CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Seen};
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use error::StoreError;
@@ -68,6 +72,7 @@ pub trait Reads:
     + DeliveryReads
     + EndpointReads
     + QueueReads
+    + AlertReads
     + RingReads
     + Send
     + Sync
@@ -82,6 +87,7 @@ impl<T> Reads for T where
         + DeliveryReads
         + EndpointReads
         + QueueReads
+        + AlertReads
         + RingReads
         + Send
         + Sync
@@ -98,6 +104,7 @@ pub trait Tx:
     + DeliveryWrites
     + EndpointWrites
     + QueueWrites
+    + AlertWrites
     + RingWrites
     + Send
 {

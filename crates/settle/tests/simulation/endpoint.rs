@@ -33,7 +33,7 @@ impl Endpoints {
     /// Endpoints flap: for a while most attempts fail, then most succeed.
     fn mood(&self) -> Mood {
         let dice = &self.world.dice;
-        let period = self.world.clock.now().as_micros() / 7_000_000 % 3;
+        let period = self.world.clock.now().as_micros() / 1_500_000 % 3;
         let good = if period == 0 { dice.once_in(8) } else { !dice.once_in(4) };
         if good {
             return *dice.pick(&[

@@ -16,7 +16,7 @@ mod world;
 use scenario::{Scenario, run_seeds};
 
 /// Seeds in each quarter; the quarters run side by side.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 600;
 
 #[test]
 fn seeds_of_the_first_quarter() {

@@ -39,15 +39,15 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// A schedule of the same shape that fits into half a minute.
+    /// A schedule of the same shape that fits into a few seconds.
     pub const SHORT: Scenario = Scenario {
         retry: RetryPolicy {
-            retry_first: Duration::from_millis(150),
-            retry_max: Duration::from_secs(3),
+            retry_first: Duration::from_millis(60),
+            retry_max: Duration::from_millis(900),
             attempts_max: 8,
         },
-        timeout: Duration::from_secs(1),
-        active: Duration::from_secs(8),
+        timeout: Duration::from_millis(250),
+        active: Duration::from_millis(1_500),
         limit: Duration::from_mins(10),
     };
     /// The schedule of the contract.
@@ -148,10 +148,10 @@ impl Simulation {
     async fn keep_dispatching(&self, living: &tokio::task::JoinHandle<()>) {
         while !(living.is_finished() && self.world.is_over()) {
             let stop = Notify::new();
-            let lifetime = self.world.dice.up_to(Duration::from_mins(2));
+            let lifetime = self.world.dice.up_to(Duration::from_secs(8));
             let over = async {
                 while !(living.is_finished() && self.world.is_over()) {
-                    pass(Duration::from_millis(500)).await;
+                    pass(Duration::from_millis(100)).await;
                 }
             };
             let stopping = async {
@@ -168,7 +168,7 @@ impl Simulation {
                 () = self.world.crash.notified() => {}
             }
             self.world.crashed();
-            pass(self.world.dice.up_to(Duration::from_millis(800))).await;
+            pass(self.world.dice.up_to(Duration::from_millis(300))).await;
         }
     }
 
@@ -177,7 +177,7 @@ impl Simulation {
         let dice = &self.world.dice;
         let until = self.world.clock.now().plus(self.scenario.active);
         while self.world.clock.now() < until {
-            pass(dice.up_to(self.scenario.active / 8)).await;
+            pass(dice.up_to(self.scenario.active / 4)).await;
             let merchant = *dice.pick(&self.merchants);
             match dice.below(10) {
                 0..=5 => self.settle(merchant).await,
@@ -205,7 +205,7 @@ impl Simulation {
     /// Settlements complete, and their notifications are enqueued with them; now and then nobody is woken.
     async fn settle(&self, merchant: MerchantId) {
         let (store, world, entropy) = (self.store.clone(), self.world.clone(), self.entropy.clone());
-        let number = 1 + self.world.dice.below(6);
+        let number = 1 + self.world.dice.below(4);
         let is_told = !self.world.dice.once_in(4);
         exclusive(&self.turn, async move {
             let now = world.clock.now();

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::Store;
 
+pub mod alerts;
 pub mod deliveries;
 pub mod endpoints;
 pub mod fixtures;
@@ -138,6 +139,20 @@ macro_rules! conformance_suite {
                 a_lone_dispatcher_holds_every_shard,
                 a_dead_dispatcher_is_replaced_at_once,
                 released_shards_are_free,
+            }
+            alerts {
+                deaths_of_one_endpoint_are_one_alert_that_counts,
+                the_first_hundred_deliveries_are_named,
+                each_endpoint_has_an_alert_of_its_own,
+                a_taken_alert_is_closed_and_the_next_waits,
+                deaths_that_come_while_an_alert_is_taken_wait,
+                what_is_not_committed_alerts_nobody,
+                a_taken_alert_is_held,
+                two_who_take_together_do_not_take_the_same,
+                a_sent_alert_is_done,
+                an_alert_that_was_put_off_comes_back,
+                an_endpoint_has_one_alert_under_way,
+                as_many_alerts_as_wanted_are_taken,
             }
         }
     };

@@ -1,0 +1,156 @@
+//! Alerts of operations.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
+use settle_domain::seams::Entropy;
+use settle_domain::time::Timestamp;
+use settle_store::{
+    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, PutOff, StoreError, StoreResult, by_endpoint,
+};
+use sqlx::sqlite::SqliteRow;
+
+use crate::convert::{column, hex, id, json_rows, time};
+use crate::error::store_error;
+use crate::{SqliteStore, SqliteTx};
+
+/// What stands between the ids of deliveries.
+const SEPARATOR: char = ',';
+/// The length of a hyphenated id and the separator behind it.
+const SEPARATED_ID_LENGTH: usize = 37;
+
+settle_store::statements! {
+    // Differs because there is one writer: nobody can close an alert meanwhile. The ids are cut at ?4
+    // characters, which is the length of as many as an alert names.
+    hot RAISE = "
+        INSERT INTO alerts (alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at,
+                            due_at)
+        SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), row.value ->> 2, row.value ->> 3,
+               row.value ->> 4, row.value ->> 5, ?2, ?2,
+               max(?2, ifnull((SELECT closed_at + ?3 FROM alerts AS last
+                               WHERE last.merchant_id = unhex(row.value ->> 1)
+                                 AND last.url = row.value ->> 2 AND last.closed_at IS NOT NULL
+                               ORDER BY last.closed_at DESC LIMIT 1), ?2))
+        FROM json_each(?1) AS row WHERE true
+        ON CONFLICT (merchant_id, url) WHERE closed_at IS NULL DO UPDATE
+        SET deaths = deaths + excluded.deaths,
+            delivery_ids = substr(delivery_ids || ',' || excluded.delivery_ids, 1, ?4),
+            last_error = excluded.last_error, last_at = excluded.last_at";
+    hot ANY_DUE = "
+        SELECT EXISTS (
+            SELECT 1 FROM alerts AS due
+            WHERE due.sent_at IS NULL AND due.due_at <= ?1
+              AND (due.closed_at IS NOT NULL OR NOT EXISTS (
+                  SELECT 1 FROM alerts AS earlier
+                  WHERE earlier.merchant_id = due.merchant_id AND earlier.url = due.url
+                    AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL))
+        )";
+    hot TAKE = "
+        UPDATE alerts SET closed_at = ifnull(closed_at, ?1), attempts = attempts + 1, due_at = ?2
+        WHERE alert_id IN (
+            SELECT due.alert_id FROM alerts AS due
+            WHERE due.sent_at IS NULL AND due.due_at <= ?1
+              AND (due.closed_at IS NOT NULL OR NOT EXISTS (
+                  SELECT 1 FROM alerts AS earlier
+                  WHERE earlier.merchant_id = due.merchant_id AND earlier.url = due.url
+                    AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL))
+            ORDER BY due.due_at LIMIT ?3
+        )
+        RETURNING alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at, attempts";
+    hot SENT = "
+        UPDATE alerts SET sent_at = ifnull(sent_at, ?2)
+        WHERE alert_id IN (SELECT unhex(value) FROM json_each(?1))";
+    hot PUT_OFF = "
+        UPDATE alerts SET due_at = later.due_at
+        FROM (SELECT unhex(row.value ->> 0) AS alert_id, row.value ->> 1 AS due_at FROM json_each(?1) AS row)
+            AS later
+        WHERE alerts.alert_id = later.alert_id";
+}
+
+#[async_trait]
+impl AlertReads for SqliteStore {
+    async fn alert_any_due(&self, now: Timestamp) -> StoreResult<bool> {
+        let query = sqlx::query_scalar(ANY_DUE).bind(now.as_micros());
+        query.fetch_one(&self.readers).await.map_err(store_error)
+    }
+}
+
+#[async_trait]
+impl AlertWrites for SqliteTx {
+    async fn alert_raise_many(
+        &mut self,
+        deaths: &[Death],
+        at: Timestamp,
+        quiet: Duration,
+        entropy: &dyn Entropy,
+    ) -> StoreResult<()> {
+        let endpoints = by_endpoint(deaths, at, entropy);
+        let rows = json_rows(endpoints.iter().map(|endpoint| {
+            json!([
+                hex(endpoint.alert_id.0.as_bytes()),
+                hex(endpoint.merchant_id.0.as_bytes()),
+                endpoint.url,
+                endpoint.deaths,
+                separated(&endpoint.delivery_ids),
+                endpoint.last_error,
+            ])
+        }));
+        let characters = ALERT_DELIVERIES_MAX * SEPARATED_ID_LENGTH - SEPARATOR.len_utf8();
+        let query = sqlx::query(RAISE)
+            .bind(rows)
+            .bind(at.as_micros())
+            .bind(i64::try_from(quiet.as_micros()).unwrap_or(i64::MAX))
+            .bind(i64::try_from(characters).unwrap_or(i64::MAX));
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn alert_take(
+        &mut self,
+        now: Timestamp,
+        hold_until: Timestamp,
+        limit: i64,
+    ) -> StoreResult<Vec<Alert>> {
+        let query = sqlx::query(TAKE).bind(now.as_micros()).bind(hold_until.as_micros()).bind(limit);
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        rows.iter().map(alert).collect()
+    }
+
+    async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()> {
+        let ids = json_rows(alerts.iter().map(|alert| hex(alert.0.as_bytes())));
+        let query = sqlx::query(SENT).bind(ids).bind(at.as_micros());
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()> {
+        let row = |later: &PutOff| json!([hex(later.alert_id.0.as_bytes()), later.due_at.as_micros()]);
+        let query = sqlx::query(PUT_OFF).bind(json_rows(alerts.iter().map(row)));
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+}
+
+fn separated(deliveries: &[DeliveryId]) -> String {
+    let ids: Vec<String> = deliveries.iter().map(ToString::to_string).collect();
+    ids.join(SEPARATOR.encode_utf8(&mut [0; 4]))
+}
+
+fn alert(row: &SqliteRow) -> StoreResult<Alert> {
+    let delivery_ids: String = column(row, "delivery_ids")?;
+    let delivery_ids = delivery_ids.split(SEPARATOR).map(str::parse).collect::<Result<_, _>>();
+    Ok(Alert {
+        alert_id: id(row, "alert_id", AlertId)?,
+        merchant_id: id(row, "merchant_id", MerchantId)?,
+        url: column(row, "url")?,
+        deaths: column(row, "deaths")?,
+        delivery_ids: delivery_ids
+            .map_err(|_| StoreError::unexpected("an alert of deliveries without ids"))?,
+        last_error: column(row, "last_error")?,
+        first_at: time(row, "first_at")?,
+        last_at: time(row, "last_at")?,
+        attempts: column(row, "attempts")?,
+    })
+}

@@ -1,0 +1,279 @@
+//! Alerts: what is counted together, what is due, and what is sent.
+
+use std::time::Duration;
+
+use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
+use settle_domain::seams::SeededEntropy;
+use settle_domain::time::Timestamp;
+
+use super::fixtures::{at, fresh_uuid, merchant};
+use crate::{ALERT_DELIVERIES_MAX, Alert, Death, PutOff, Store, Tx};
+
+/// The quiet time of the suite.
+const QUIET: Duration = Duration::from_mins(5);
+/// How long the suite holds what it has taken.
+const HOLD: Duration = Duration::from_secs(30);
+/// Questions whose answers take longer than a few statements of another transaction.
+const PINGS: usize = 100;
+/// An endpoint with everything that a URL may hold.
+const URL: &str = "https://merchant.example/hook?a=“b”,{c}";
+
+/// A death at the given endpoint.
+#[must_use]
+pub fn death(merchant: MerchantId, url: &str, last_error: &str) -> Death {
+    Death {
+        merchant_id: merchant,
+        url: url.to_owned(),
+        delivery_id: DeliveryId(fresh_uuid()),
+        last_error: last_error.to_owned(),
+    }
+}
+
+async fn raise_in(tx: &mut dyn Tx, deaths: &[Death], now: Timestamp) {
+    let mut merchants: Vec<MerchantId> = deaths.iter().map(|death| death.merchant_id).collect();
+    merchants.sort();
+    merchants.dedup();
+    tx.merchant_lock(&merchants).await.unwrap();
+    let seed = u64::from_be_bytes(fresh_uuid().as_bytes()[8..].try_into().unwrap());
+    tx.alert_raise_many(deaths, now, QUIET, &SeededEntropy::new(seed)).await.unwrap();
+}
+
+/// Raises deaths, and commits.
+pub async fn raise(store: &dyn Store, deaths: &[Death], now: Timestamp) {
+    let mut tx = store.begin().await.unwrap();
+    raise_in(&mut *tx, deaths, now).await;
+    tx.commit().await.unwrap();
+}
+
+/// Takes what is due, and commits. Looking first says the same.
+async fn take(store: &dyn Store, now: Timestamp) -> Vec<Alert> {
+    take_few(store, now, 10).await
+}
+
+async fn take_few(store: &dyn Store, now: Timestamp, limit: i64) -> Vec<Alert> {
+    let any_due = store.alert_any_due(now).await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    let mut alerts = tx.alert_take(now, now.plus(HOLD), limit).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(any_due, !alerts.is_empty());
+    alerts.sort_by_key(|alert| alert.first_at);
+    alerts
+}
+
+async fn take_one(store: &dyn Store, now: Timestamp) -> Alert {
+    let mut alerts = take(store, now).await;
+    assert_eq!(alerts.len(), 1, "{alerts:?}");
+    alerts.remove(0)
+}
+
+async fn sent(store: &dyn Store, alerts: &[AlertId], now: Timestamp) {
+    let mut tx = store.begin().await.unwrap();
+    tx.alert_sent(alerts, now).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// Commits after another transaction has got as far as it can.
+async fn commit_late(store: &dyn Store, tx: Box<dyn Tx>) {
+    for _ in 0..PINGS {
+        store.ping().await.unwrap();
+    }
+    tx.commit().await.unwrap();
+}
+
+/// In one transaction or in several; the last one says why, the others when.
+pub async fn deaths_of_one_endpoint_are_one_alert_that_counts(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let [a, b, c] = ["timeout", "refused", "“TLS” {,}"].map(|error| death(merchant, URL, error));
+    raise(store, &[a.clone(), b.clone()], at(10)).await;
+    raise(store, std::slice::from_ref(&c), at(20)).await;
+    let alert = take_one(store, at(20)).await;
+    let expected = Alert {
+        alert_id: alert.alert_id,
+        merchant_id: merchant,
+        url: URL.to_owned(),
+        deaths: 3,
+        delivery_ids: vec![a.delivery_id, b.delivery_id, c.delivery_id],
+        last_error: "“TLS” {,}".to_owned(),
+        first_at: at(10),
+        last_at: at(20),
+        attempts: 1,
+    };
+    assert_eq!(alert, expected);
+}
+
+/// All of them are counted, whether they come together or one after the other.
+pub async fn the_first_hundred_deliveries_are_named(store: &dyn Store) {
+    let (one, other) = (merchant(store).await, merchant(store).await);
+    let deaths = |merchant, number| -> Vec<Death> {
+        std::iter::repeat_with(|| death(merchant, URL, "timeout")).take(number).collect()
+    };
+    let ids = |deaths: &[Death]| -> Vec<DeliveryId> {
+        deaths.iter().map(|death| death.delivery_id).take(ALERT_DELIVERIES_MAX).collect()
+    };
+    let together = deaths(one, ALERT_DELIVERIES_MAX + 30);
+    raise(store, &together, at(1)).await;
+    let (some, more) = (deaths(other, ALERT_DELIVERIES_MAX - 2), deaths(other, 5));
+    raise(store, &some, at(2)).await;
+    raise(store, &more, at(3)).await;
+    let alerts = take(store, at(3)).await;
+    assert_eq!((alerts[0].deaths, &alerts[0].delivery_ids), (130, &ids(&together)));
+    assert_eq!((alerts[1].deaths, &alerts[1].delivery_ids), (103, &ids(&[some, more].concat())));
+}
+
+/// Another URL of the same merchant, the same URL of another merchant.
+pub async fn each_endpoint_has_an_alert_of_its_own(store: &dyn Store) {
+    let (one, other) = (merchant(store).await, merchant(store).await);
+    let deaths = [
+        death(one, URL, "a"),
+        death(one, "https://merchant.example/", "b"),
+        death(other, URL, "c"),
+        death(one, URL, "d"),
+    ];
+    raise(store, &deaths, at(1)).await;
+    let mut found: Vec<(String, i64)> =
+        take(store, at(1)).await.into_iter().map(|alert| (alert.last_error, alert.deaths)).collect();
+    found.sort();
+    assert_eq!(found, [("b".to_owned(), 1), ("c".to_owned(), 1), ("d".to_owned(), 2)]);
+}
+
+/// Later deaths are another alert, due when the endpoint has been quiet for long enough.
+pub async fn a_taken_alert_is_closed_and_the_next_waits(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    raise(store, &[death(merchant, URL, "first")], at(0)).await;
+    let first = take_one(store, at(5)).await;
+    sent(store, &[first.alert_id], at(6)).await;
+    raise(store, &[death(merchant, URL, "second")], at(7)).await;
+    raise(store, &[death(merchant, URL, "third")], at(200)).await;
+    assert_eq!(take(store, at(304)).await, [], "the quiet time has not passed");
+    let second = take_one(store, at(305)).await;
+    assert_ne!(second.alert_id, first.alert_id);
+    assert_eq!((second.deaths, second.first_at, second.last_at), (2, at(7), at(200)));
+    sent(store, &[second.alert_id], at(306)).await;
+    raise(store, &[death(merchant, URL, "fourth")], at(400)).await;
+    assert_eq!(take(store, at(604)).await, [], "the last alert counts");
+    let third = take_one(store, at(605)).await;
+    sent(store, &[third.alert_id], at(606)).await;
+    raise(store, &[death(merchant, URL, "late")], at(1_000)).await;
+    assert_eq!(take_one(store, at(1_000)).await.last_error, "late", "it has been quiet for long");
+}
+
+/// They are not added to it, and the time at which it was closed counts for them.
+pub async fn deaths_that_come_while_an_alert_is_taken_wait(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    raise(store, &[death(merchant, URL, "first")], at(0)).await;
+    let mut tx = store.begin().await.unwrap();
+    let first = tx.alert_take(at(5), at(5).plus(HOLD), 1).await.unwrap().remove(0);
+    let late = [death(merchant, URL, "late")];
+    tokio::join!(raise(store, &late, at(6)), commit_late(store, tx));
+    sent(store, &[first.alert_id], at(7)).await;
+    assert_eq!(take(store, at(304)).await, []);
+    assert_eq!((first.deaths, take_one(store, at(305)).await.last_error.as_str()), (1, "late"));
+}
+
+/// Neither a new alert nor a death added to one.
+pub async fn what_is_not_committed_alerts_nobody(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let mut tx = store.begin().await.unwrap();
+    raise_in(&mut *tx, &[death(merchant, URL, "lost")], at(0)).await;
+    drop(tx);
+    assert_eq!(take(store, at(1)).await, []);
+    raise(store, &[death(merchant, URL, "kept")], at(2)).await;
+    let mut tx = store.begin().await.unwrap();
+    raise_in(&mut *tx, &[death(merchant, URL, "lost")], at(3)).await;
+    drop(tx);
+    // Who gets the lock knows that the dropped transaction has ended.
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.commit().await.unwrap();
+    let alert = take_one(store, at(4)).await;
+    assert_eq!((alert.deaths, alert.last_error.as_str()), (1, "kept"));
+}
+
+/// Nobody takes it again before its time; if nobody says what became of it, it comes back as it was.
+pub async fn a_taken_alert_is_held(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    raise(store, &[death(merchant, URL, "timeout")], at(0)).await;
+    let alert = take_one(store, at(0)).await;
+    assert_eq!(take(store, at(29)).await, []);
+    assert_eq!(take_one(store, at(30)).await, Alert { attempts: 2, ..alert.clone() });
+    sent(store, &[alert.alert_id], at(31)).await;
+    raise(store, &[death(merchant, URL, "next")], at(32)).await;
+    assert_eq!(take_one(store, at(300)).await.last_error, "next", "it was closed when it was first taken");
+}
+
+/// The second finds nothing, whether it waits for the first or not.
+pub async fn two_who_take_together_do_not_take_the_same(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    raise(store, &[death(merchant, URL, "timeout")], at(0)).await;
+    let mut first = store.begin().await.unwrap();
+    assert_eq!(first.alert_take(at(1), at(1).plus(HOLD), 10).await.unwrap().len(), 1);
+    let second = async {
+        let mut tx = store.begin().await.unwrap();
+        let taken = tx.alert_take(at(1), at(1).plus(HOLD), 10).await.unwrap();
+        tx.commit().await.unwrap();
+        taken
+    };
+    let (taken, ()) = tokio::join!(second, commit_late(store, first));
+    assert_eq!(taken, []);
+}
+
+/// Whoever took it meanwhile can do nothing about it.
+pub async fn a_sent_alert_is_done(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    raise(store, &[death(merchant, URL, "timeout")], at(0)).await;
+    let alert = take_one(store, at(0)).await;
+    sent(store, &[alert.alert_id, AlertId(fresh_uuid())], at(1)).await;
+    let mut tx = store.begin().await.unwrap();
+    tx.alert_put_off(&[PutOff { alert_id: alert.alert_id, due_at: at(2) }]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(take(store, Timestamp::MAX).await, []);
+}
+
+/// Each at its own time.
+pub async fn an_alert_that_was_put_off_comes_back(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    raise(store, &[death(merchant, URL, "a")], at(0)).await;
+    raise(store, &[death(merchant, "https://merchant.example/", "b")], at(1)).await;
+    let taken = take(store, at(1)).await;
+    let [a, b] = [(0, 50), (1, 10)].map(|(position, second): (usize, u64)| PutOff {
+        alert_id: taken[position].alert_id,
+        due_at: at(second),
+    });
+    let mut tx = store.begin().await.unwrap();
+    tx.alert_put_off(&[a, b]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(take(store, at(9)).await, []);
+    let again = take_one(store, at(10)).await;
+    assert_eq!((again.alert_id, again.attempts), (b.alert_id, 2));
+    sent(store, &[b.alert_id], at(11)).await;
+    assert_eq!(take(store, at(49)).await, []);
+    assert_eq!(take_one(store, at(50)).await.alert_id, a.alert_id);
+}
+
+/// As long as it cannot be sent the next one counts, whatever the time.
+pub async fn an_endpoint_has_one_alert_under_way(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    raise(store, &[death(merchant, URL, "first")], at(0)).await;
+    let first = take_one(store, at(0)).await;
+    raise(store, &[death(merchant, URL, "second")], at(1)).await;
+    for second in [1_000, 2_000] {
+        raise(store, &[death(merchant, URL, "more")], at(second)).await;
+        assert_eq!(take_one(store, at(second)).await.alert_id, first.alert_id);
+    }
+    sent(store, &[first.alert_id], at(2_001)).await;
+    assert_eq!(take_one(store, at(2_001)).await.deaths, 3);
+}
+
+/// The first due first.
+pub async fn as_many_alerts_as_wanted_are_taken(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    for (second, url) in [(3, "https://c"), (1, "https://a"), (2, "https://b")] {
+        raise(store, &[death(merchant, url, "timeout")], at(second)).await;
+    }
+    let urls = async |limit| -> Vec<String> {
+        take_few(store, at(4), limit).await.into_iter().map(|alert| alert.url).collect()
+    };
+    assert_eq!(urls(2).await, ["https://a", "https://b"]);
+    assert_eq!(urls(2).await, ["https://c"]);
+    assert_eq!(urls(2).await, Vec::<String>::new());
+}
