@@ -1,11 +1,14 @@
-//! The guard as a connector: it judges, and connects to an address it has just judged.
+//! Opens connections, to nowhere but where it is told.
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use http::Uri;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
@@ -18,19 +21,35 @@ use crate::guard::Guard;
 /// How long an address may take while there is another one to try: a dead one must not use up all the time.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Opens connections to judged addresses alone. Name or literal, every connection takes this one way.
-#[derive(Debug, Clone)]
-pub(super) struct GuardedConnector {
-    guard: Guard,
+/// Who knows the addresses that a connection may go to.
+#[async_trait]
+pub(crate) trait Locate: Send + Sync + 'static {
+    /// The addresses, to be tried one after the other.
+    async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, AttemptFault>;
 }
 
-impl GuardedConnector {
-    pub(super) fn new(guard: Guard) -> GuardedConnector {
-        GuardedConnector { guard }
+/// Judged addresses alone: a new connection is a new verdict.
+#[async_trait]
+impl Locate for Guard {
+    async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, AttemptFault> {
+        let target = self.judge(&uri.to_string()).await?;
+        Ok(target.socket_addresses().collect())
     }
 }
 
-impl Service<Uri> for GuardedConnector {
+/// Opens connections to located addresses. Name or literal, every connection takes this one way.
+#[derive(Clone)]
+pub(super) struct Connector {
+    locate: Arc<dyn Locate>,
+}
+
+impl Connector {
+    pub(super) fn new(locate: impl Locate) -> Connector {
+        Connector { locate: Arc::new(locate) }
+    }
+}
+
+impl Service<Uri> for Connector {
     type Response = TokioIo<TcpStream>;
     type Error = AttemptFault;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, AttemptFault>> + Send>>;
@@ -40,11 +59,10 @@ impl Service<Uri> for GuardedConnector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let guard = self.guard.clone();
+        let locate = self.locate.clone();
         Box::pin(async move {
-            let target = guard.judge(&uri.to_string()).await?;
             let mut last = AttemptFault::Connect(io::ErrorKind::AddrNotAvailable);
-            let mut addresses = target.socket_addresses();
+            let mut addresses = locate.addresses(&uri).await?.into_iter();
             while let Some(address) = addresses.next() {
                 let connecting = TcpStream::connect(address);
                 let connected = if addresses.len() == 0 {
