@@ -15,7 +15,8 @@ mod client;
 mod connector;
 mod fault;
 
-use client::HttpClient;
+pub(crate) use client::HttpClient;
+pub(crate) use connector::Locate;
 pub use fault::AttemptFault;
 
 /// What came of one attempt.

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+mod alerts;
 mod receiver;
 
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,0 +1,68 @@
+//! One attempt to alert operations over real HTTP.
+//!
+//! The guard has no say here: the URL is a setting of the operator's, and a receiver inside a private network
+//! is the usual case. All other limits are those of a delivery attempt.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderValue, Uri, header};
+
+use super::AlertUrl;
+use crate::sender::{AttemptFault, HttpClient, Locate, SenderFault};
+
+/// How long an attempt may take, all of it.
+pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Who carries an alert to operations: the network, or what a test puts in its place.
+#[async_trait]
+pub trait AlertTransport: Send + Sync {
+    /// Posts an alert's JSON, and always comes back within its time. Anything but 2xx is a fault.
+    async fn post(&self, body: Vec<u8>) -> Result<(), AttemptFault>;
+}
+
+/// The network.
+pub struct AlertSender {
+    client: HttpClient,
+    url: AlertUrl,
+}
+
+impl AlertSender {
+    /// A sender to the given URL that gives each attempt the given time. It trusts the web's certification
+    /// authorities and the certificates in the given PEM text.
+    pub fn new(url: AlertUrl, timeout: Duration, extra_roots_pem: &[u8]) -> Result<AlertSender, SenderFault> {
+        Ok(AlertSender { client: HttpClient::new(SystemNames, timeout, extra_roots_pem)?, url })
+    }
+}
+
+#[async_trait]
+impl AlertTransport for AlertSender {
+    async fn post(&self, body: Vec<u8>) -> Result<(), AttemptFault> {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let agent = HeaderValue::from_static(concat!("settle/", env!("CARGO_PKG_VERSION")));
+        headers.insert(header::USER_AGENT, agent);
+        if let Some(authorization) = &self.url.authorization {
+            headers.insert(header::AUTHORIZATION, authorization.clone());
+        }
+        self.client.post(self.url.uri.clone(), headers, body).await.fault.map_or(Ok(()), Err)
+    }
+}
+
+/// What the machine makes of a name, so that names of the operator's own network are good too.
+struct SystemNames;
+
+#[async_trait]
+impl Locate for SystemNames {
+    async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, AttemptFault> {
+        const HTTP_PORT: u16 = 80;
+        const HTTPS_PORT: u16 = 443;
+        let default_port = if uri.scheme() == Some(&Scheme::HTTPS) { HTTPS_PORT } else { HTTP_PORT };
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let found = tokio::net::lookup_host((host, uri.port_u16().unwrap_or(default_port))).await;
+        found.map(Iterator::collect).map_err(|_: io::Error| AttemptFault::Dns)
+    }
+}
