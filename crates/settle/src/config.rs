@@ -8,6 +8,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use secrecy::SecretString;
 use serde::Deserialize;
+use settle_webhooks::alerts::AlertUrl;
 use settle_webhooks::dispatcher::DispatchSettings;
 
 mod load;
@@ -125,8 +126,9 @@ pub struct Webhook {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Alerts {
-    /// Where operations are alerted; empty for nowhere.
-    pub url: String,
+    /// Where operations are alerted, if anywhere.
+    #[serde(deserialize_with = "text::optional")]
+    pub url: Option<AlertUrl>,
 }
 
 /// Logs.

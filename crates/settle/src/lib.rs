@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`commands`] | one file per command |
 //! | [`config`] | the settings: defaults, file, environment |
-//! | [`wiring`] | opens the store the settings name, reads the master key, builds the guard |
+//! | [`wiring`] | opens the store the settings name, reads the master key, builds guard, sender and alerter |
 //! | [`system`] | the real clock and the real randomness |
 //! | `receiver` | a receiver of notifications for development |
 //! | [`output`] | what commands print: text for people, JSON for programs |

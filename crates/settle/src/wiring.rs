@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 use settle_domain::delivery::RetryPolicy;
-use settle_domain::seams::{Entropy, random_bytes};
+use settle_domain::seams::{Clock, Entropy, random_bytes};
 use settle_domain::vault::{KeyRing, MASTER_KEY_LENGTH, RingFault};
 use settle_store::Store;
 use settle_store_postgres::PostgresStore;
 use settle_store_sqlite::SqliteStore;
+use settle_webhooks::alerts::{AlertBell, AlertSender, AlertTransport, Alerter, SEND_TIMEOUT};
 use settle_webhooks::dispatcher::lanes::InFlightLimits;
 use settle_webhooks::dispatcher::ledger::StoreLedger;
 use settle_webhooks::dispatcher::{DispatchSettings, Dispatcher};
@@ -168,10 +169,7 @@ pub fn guard(config: &Config) -> Result<Guard, WiringFault> {
 
 /// Who carries notifications to endpoints, through the guard.
 pub fn sender(config: &Config, guard: Guard) -> Result<Sender, WiringFault> {
-    let file = &config.webhook.extra_roots;
-    let pem = if file.as_os_str().is_empty() { Ok(Vec::new()) } else { std::fs::read(file) };
-    let pem = pem.map_err(|fault| WiringFault::ExtraRoots(format!("{}: {fault}", file.display())))?;
-    let sender = Sender::new(guard, config.webhook.timeout, &pem);
+    let sender = Sender::new(guard, config.webhook.timeout, &extra_roots(config)?);
     sender.map_err(|fault| WiringFault::ExtraRoots(fault.to_string()))
 }
 
@@ -195,7 +193,7 @@ pub fn dispatcher(config: &Config, parts: DispatchParts) -> Dispatcher {
         shutdown_timeout: config.shutdown.timeout,
     };
     Dispatcher {
-        ledger: Arc::new(StoreLedger::new(parts.store)),
+        ledger: Arc::new(StoreLedger::new(parts.store, Arc::new(SystemEntropy), parts.bell)),
         transport: parts.transport,
         ring: parts.ring,
         clock: Arc::new(SystemClock),
@@ -215,4 +213,32 @@ pub struct DispatchParts {
     pub ring: Arc<KeyRing>,
     /// Who says that something is due.
     pub wake: Wake,
+    /// What is rung when operations are to be alerted.
+    pub bell: AlertBell,
+}
+
+/// Who alerts operations of deliveries that died. It must be run: `alerter.run(stopped)`.
+pub fn alerter(
+    config: &Config,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+) -> Result<Alerter, WiringFault> {
+    let transport = match config.alerts.url.clone() {
+        Some(url) => {
+            let sender = AlertSender::new(url, SEND_TIMEOUT, &extra_roots(config)?);
+            let sender = sender.map_err(|fault| WiringFault::ExtraRoots(fault.to_string()))?;
+            Some(Arc::new(sender) as Arc<dyn AlertTransport>)
+        }
+        None => None,
+    };
+    Ok(Alerter::new(store, transport, clock))
+}
+
+/// The certificates to trust besides the web's, as PEM.
+fn extra_roots(config: &Config) -> Result<Vec<u8>, WiringFault> {
+    let file = &config.webhook.extra_roots;
+    if file.as_os_str().is_empty() {
+        return Ok(Vec::new());
+    }
+    std::fs::read(file).map_err(|fault| WiringFault::ExtraRoots(format!("{}: {fault}", file.display())))
 }

@@ -85,7 +85,7 @@ impl Serve {
         } else {
             None
         };
-        let dispatcher = self.dispatch(&context, transport, wake, stop.clone());
+        let dispatcher = self.dispatch(&context, transport, wake, stop.clone())?;
         let drained = drained(stop, merchants, dispatcher);
         if self.runs(Role::Operator) {
             let state = operator_state(&context, messages, metrics, draining);
@@ -101,22 +101,26 @@ impl Serve {
         Ok(())
     }
 
-    /// Starts the dispatcher, or what passes its wake-ups on to the processes that have one.
+    /// Starts the dispatcher and the alerter, or what passes wake-ups on to the processes that have them.
     fn dispatch(
         &self,
         context: &Context,
         transport: Arc<dyn Transport>,
         wake: Wake,
         stop: watch::Receiver<bool>,
-    ) -> Option<JoinHandle<()>> {
+    ) -> Result<Option<JoinHandle<()>>, CommandFault> {
         let store = context.store.clone();
         if !self.runs(Role::Dispatch) {
             tokio::spawn(pass_on(wake, store));
-            return None;
+            return Ok(None);
         }
-        let parts = DispatchParts { store, transport, ring: context.ring.clone(), wake };
+        let alerter = wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
+        let parts =
+            DispatchParts { store, transport, ring: context.ring.clone(), wake, bell: alerter.bell() };
         let dispatcher = wiring::dispatcher(&context.config, parts);
-        Some(tokio::spawn(dispatcher.run(stopped(stop))))
+        Ok(Some(tokio::spawn(async move {
+            tokio::join!(dispatcher.run(stopped(stop.clone())), alerter.run(stopped(stop)));
+        })))
     }
 }
 

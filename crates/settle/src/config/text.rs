@@ -1,4 +1,4 @@
-//! Settings that are text with a meaning: durations and lists.
+//! Settings that are text with a meaning: durations, lists, and what may be empty.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -28,4 +28,14 @@ where
     let text = String::deserialize(deserializer)?;
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|part| part.parse().map_err(|fault| D::Error::custom(format!("{part:?}: {fault}")))).collect()
+}
+
+/// A thing, or none when the text is empty. The text is not repeated: it may hold a password.
+pub(super) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: FromStr<Err: Display>,
+{
+    let text = String::deserialize(deserializer)?;
+    if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(D::Error::custom) }
 }

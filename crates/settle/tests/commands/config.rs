@@ -129,6 +129,9 @@ fn a_bad_value_is_named() {
         ("SETTLE_WEBHOOK__ALLOW_HTTP", "webhook.allow_http", "maybe"),
         ("SETTLE_WEBHOOK__ALLOW_NETWORKS", "webhook.allow_networks", "10.0.0.0/8,home"),
         ("SETTLE_WEBHOOK__NAMESERVERS", "webhook.nameservers", "1.1.1.1"),
+        ("SETTLE_ALERTS__URL", "alerts.url", "alerts.example/hook"),
+        ("SETTLE_ALERTS__URL", "alerts.url", "ftp://alerts.example/hook"),
+        ("SETTLE_ALERTS__URL", "alerts.url", "http://"),
         ("SETTLE_LOG__FORMAT", "log.format", "xml"),
         ("SETTLE_LOG__LEVEL", "log.level", "settle=loud"),
     ] {
@@ -166,6 +169,14 @@ fn the_defaults_are_a_settings_file() {
         let name = key.rsplit('.').next().unwrap();
         assert!(defaults.contains(&format!("{name} = ")), "{key} is documented");
     }
+}
+
+#[test]
+fn an_alert_url_that_is_none_is_not_repeated() {
+    let settle = Settle::sqlite().with("SETTLE_ALERTS__URL", "gopher://ops:hush@alerts.example/");
+    let ran = settle.run(&["config", "show"]);
+    let words = "alerts.url: not a http or https URL with a host (set in SETTLE_ALERTS__URL)";
+    assert!(ran.failed().contains(words) && !ran.stderr.contains("hush"), "{ran:?}");
 }
 
 #[test]

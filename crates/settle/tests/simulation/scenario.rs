@@ -9,9 +9,11 @@ use settle_domain::endpoint::{Endpoint, WebhookSecret};
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::page::PageRequest;
 use settle_domain::seams::{Clock, SeededEntropy};
+use settle_domain::time::Timestamp;
 use settle_domain::vault::KeyRing;
 use settle_store::conformance::fixtures;
 use settle_store::{Merchant, Store};
+use settle_webhooks::alerts::AlertBell;
 use settle_webhooks::dispatcher::lanes::InFlightLimits;
 use settle_webhooks::dispatcher::ledger::StoreLedger;
 use settle_webhooks::dispatcher::{DispatchSettings, Dispatcher};
@@ -123,7 +125,8 @@ impl Simulation {
     }
 
     fn dispatcher(&self) -> Dispatcher {
-        let ledger = Arc::new(StoreLedger::new(self.store.clone()));
+        let ledger = StoreLedger::new(self.store.clone(), self.entropy.clone(), AlertBell::default());
+        let ledger = Arc::new(ledger);
         let (turn, world) = (self.turn.clone(), self.world.clone());
         let life = world.books().crashes;
         let database = Database { ledger, turn, world, life };
@@ -282,8 +285,19 @@ impl Simulation {
         .await;
     }
 
-    /// The database shows every delivery as those who watched know it.
+    /// The database shows every delivery as those who watched know it, and operations are told of each death.
     async fn compare(&self) {
+        let store = self.store.clone();
+        let alerted: i64 = exclusive(&self.turn, async move {
+            let mut tx = store.begin().await.expect("a transaction");
+            let alerts = tx.alert_take(Timestamp::MAX, Timestamp::MAX, 1_000).await.expect("alerts");
+            let ids: Vec<_> = alerts.iter().map(|alert| alert.alert_id).collect();
+            tx.alert_sent(&ids, Timestamp::MAX).await.expect("sent");
+            tx.commit().await.expect("a commit");
+            alerts.iter().map(|alert| alert.deaths).sum()
+        })
+        .await;
+        assert_eq!(alerted, i64::try_from(self.world.books().deaths).expect("few"));
         for merchant in &self.merchants {
             let (store, merchant_id) = (self.store.clone(), *merchant);
             let rows = exclusive(&self.turn, async move { all_deliveries(&*store, merchant_id).await }).await;

@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, Claimed, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, Store,
+    Ask, Claimed, Death, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, Store,
     StoreResult,
 };
+
+use crate::alerts::{self, AlertBell};
 
 /// What came of an attempt, and the lease it was made under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,13 +63,15 @@ pub trait Ledger: Send + Sync {
 /// The real one.
 pub struct StoreLedger {
     store: Arc<dyn Store>,
+    entropy: Arc<dyn Entropy>,
+    bell: AlertBell,
 }
 
 impl StoreLedger {
-    /// The ledger of a store.
+    /// The ledger of a store. The bell is rung when there is something to alert operations of.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>) -> StoreLedger {
-        StoreLedger { store }
+    pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, bell: AlertBell) -> StoreLedger {
+        StoreLedger { store, entropy, bell }
     }
 }
 
@@ -122,7 +127,12 @@ impl Ledger for StoreLedger {
         let merchants: BTreeSet<MerchantId> = states.iter().map(|state| state.merchant_id).collect();
         tx.merchant_lock(&merchants.into_iter().collect::<Vec<_>>()).await?;
         let recorded = tx.delivery_record_many(&states, at).await?;
+        let deaths = deaths(outcomes, &recorded);
+        alerts::raise(&mut *tx, &deaths, at, &*self.entropy).await?;
         tx.commit().await?;
+        if !deaths.is_empty() {
+            self.bell.ring();
+        }
         Ok(recorded)
     }
 
@@ -133,4 +143,18 @@ impl Ledger for StoreLedger {
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
         self.store.wake_others(merchants).await
     }
+}
+
+/// What operations are alerted of: of what was recorded alone.
+fn deaths(outcomes: &[Outcome], recorded: &[DeliveryId]) -> Vec<Death> {
+    let recorded: HashSet<&DeliveryId> = recorded.iter().collect();
+    let dead = outcomes.iter().filter(|outcome| outcome.alert).map(|outcome| &outcome.state);
+    dead.filter(|state| recorded.contains(&state.delivery.delivery_id))
+        .map(|state| Death {
+            merchant_id: state.merchant_id,
+            url: state.delivery.url.clone(),
+            delivery_id: state.delivery.delivery_id,
+            last_error: state.delivery.last_error.clone().unwrap_or_default(),
+        })
+        .collect()
 }
