@@ -18,25 +18,25 @@ use crate::wake::Wake;
 /// Callers that wait for their turn; the next one waits until there is room.
 const WAITING_MAX: usize = 1_024;
 
-/// Enqueues a notification of each settlement whose merchant has an endpoint, in the settlements' own
-/// transaction. Gives the merchants notified, once for each notification.
+/// Enqueues a notification of each settlement just recorded whose merchant has an endpoint, in the settlements'
+/// own transaction. Gives the merchants notified, once for each notification.
 pub async fn enqueue(
     tx: &mut dyn Tx,
-    fresh: &[&NewSettlement],
+    recorded: &[(MerchantId, SettlementId)],
     now: Timestamp,
     entropy: &dyn Entropy,
 ) -> StoreResult<Vec<MerchantId>> {
-    let merchants: BTreeSet<MerchantId> = fresh.iter().map(|settlement| settlement.merchant_id).collect();
+    let merchants: BTreeSet<MerchantId> = recorded.iter().map(|(merchant, _)| *merchant).collect();
     let merchants: Vec<MerchantId> = merchants.into_iter().collect();
     let endpoints: HashMap<_, _> = tx.endpoint_find_locked(&merchants).await?.into_iter().collect();
-    let deliveries: Vec<NewDelivery> = fresh
+    let deliveries: Vec<NewDelivery> = recorded
         .iter()
-        .filter_map(|settlement| {
-            let endpoint = endpoints.get(&settlement.merchant_id)?;
+        .filter_map(|(merchant, settlement)| {
+            let endpoint = endpoints.get(merchant)?;
             Some(NewDelivery {
-                merchant_id: settlement.merchant_id,
+                merchant_id: *merchant,
                 delivery_id: DeliveryId::new(now, entropy),
-                settlement_id: settlement.settlement_id,
+                settlement_id: *settlement,
                 url: endpoint.url.clone(),
                 created_at: now,
             })
@@ -60,12 +60,12 @@ pub struct Recorded {
 /// Why one caller's settlements were not recorded: none of them were.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RecordFault {
-    /// There is no such merchant.
-    #[error("there is no merchant {0}")]
-    UnknownMerchant(MerchantId),
-    /// The merchant has a settlement with this id and other content.
-    #[error("settlement {1} of merchant {0} is there already with other content")]
-    Conflict(MerchantId, SettlementId),
+    /// There are no such merchants.
+    #[error("there are no such merchants: {0:?}")]
+    UnknownMerchants(Vec<MerchantId>),
+    /// These are there already with other content, or were given with two.
+    #[error("there already with other content: {0:?}")]
+    Conflicts(Vec<(MerchantId, SettlementId)>),
     /// The store failed.
     #[error(transparent)]
     Store(Arc<StoreError>),
@@ -148,18 +148,18 @@ impl Worker {
 
     /// One transaction for all. If one of them is at fault each gets its own, so that nobody pays for another.
     async fn record_group(&self, group: Vec<Job>) {
-        let (settlements, callers): (Vec<_>, Vec<_>) =
-            group.into_iter().map(|job| (job.settlements, job.answer)).unzip();
-        match self.record(&settlements).await {
+        let mut settlements = Vec::with_capacity(group.iter().map(|job| job.settlements.len()).sum());
+        let (mut sizes, mut callers) = (Vec::new(), Vec::new());
+        for mut job in group {
+            sizes.push(job.settlements.len());
+            settlements.append(&mut job.settlements);
+            callers.push(job.answer);
+        }
+        // Whoever has gone away does not wait for the answer: what cannot be sent is let go.
+        match self.record(&settlements, &sizes).await {
             Ok(outcomes) => {
                 for (caller, recorded) in callers.into_iter().zip(outcomes) {
-                    // Whoever has gone away does not wait for the answer.
                     let _ = caller.send(Ok(recorded));
-                }
-            }
-            Err(RecordFault::Store(fault)) => {
-                for caller in callers {
-                    let _ = caller.send(Err(RecordFault::Store(fault.clone())));
                 }
             }
             // It is the only one's own fault, which running it again would only repeat.
@@ -168,41 +168,56 @@ impl Worker {
                     let _ = caller.send(Err(fault.clone()));
                 }
             }
-            Err(RecordFault::UnknownMerchant(_) | RecordFault::Conflict(..)) => {
-                for (caller, settlements) in callers.into_iter().zip(settlements) {
-                    let answer = self.record(&[settlements]).await;
-                    let first = |outcomes: Vec<Recorded>| outcomes.into_iter().next().unwrap_or_default();
-                    let _ = caller.send(answer.map(first));
+            Err(RecordFault::Store(fault)) => {
+                for caller in callers {
+                    let _ = caller.send(Err(RecordFault::Store(fault.clone())));
+                }
+            }
+            Err(RecordFault::UnknownMerchants(_) | RecordFault::Conflicts(_)) => {
+                let mut rest = settlements.as_slice();
+                for (caller, size) in callers.into_iter().zip(sizes) {
+                    let (own, others) = rest.split_at(size);
+                    rest = others;
+                    let answer = self.record(own, &[size]).await;
+                    let _ =
+                        caller.send(answer.map(|outcomes| outcomes.into_iter().next().unwrap_or_default()));
                 }
             }
         }
     }
 
-    async fn record(&self, jobs: &[Vec<NewSettlement>]) -> Result<Vec<Recorded>, RecordFault> {
-        let settlements: Vec<NewSettlement> = jobs.concat();
+    /// Records settlements in one transaction: each caller's after the other's, as many as the sizes say.
+    async fn record(
+        &self,
+        settlements: &[NewSettlement],
+        sizes: &[usize],
+    ) -> Result<Vec<Recorded>, RecordFault> {
         let merchants: BTreeSet<MerchantId> =
             settlements.iter().map(|settlement| settlement.merchant_id).collect();
         let merchants: Vec<MerchantId> = merchants.into_iter().collect();
         let mut tx = self.store.begin().await?;
         let known: HashSet<MerchantId> = tx.merchant_lock(&merchants).await?.into_iter().collect();
-        if let Some(unknown) = merchants.iter().find(|merchant| !known.contains(merchant)) {
-            return Err(RecordFault::UnknownMerchant(*unknown));
+        if known.len() < merchants.len() {
+            let unknown = merchants.into_iter().filter(|merchant| !known.contains(merchant));
+            return Err(RecordFault::UnknownMerchants(unknown.collect()));
         }
-        let outcome = tx.settlement_record_many(&settlements).await?;
-        if let Some((merchant, settlement)) = outcome.conflicting.first() {
-            return Err(RecordFault::Conflict(*merchant, *settlement));
+        let outcome = tx.settlement_record_many(settlements).await?;
+        if !outcome.conflicting.is_empty() {
+            return Err(RecordFault::Conflicts(outcome.conflicting));
         }
-        let mut fresh: HashSet<_> = outcome.recorded.into_iter().collect();
-        let new: Vec<&NewSettlement> = settlements.iter().filter(|row| fresh.contains(&key(row))).collect();
-        let notified = enqueue(&mut *tx, &new, self.clock.now(), &*self.entropy).await?;
+        let notified = enqueue(&mut *tx, &outcome.recorded, self.clock.now(), &*self.entropy).await?;
         tx.commit().await?;
         let notified: HashSet<MerchantId> = notified.into_iter().collect();
         self.wake.merchants(notified.iter().copied());
-        let outcomes = jobs.iter().map(|job| {
+        let mut fresh: HashSet<_> = outcome.recorded.into_iter().collect();
+        let mut rest = settlements;
+        let outcomes = sizes.iter().map(|size| {
+            let (own, others) = rest.split_at(*size);
+            rest = others;
             let mut outcome = Recorded::default();
-            for row in job {
+            for row in own {
                 // Of two callers with the same settlement the first has recorded it.
-                if fresh.remove(&key(row)) {
+                if fresh.remove(&(row.merchant_id, row.settlement_id)) {
                     outcome.recorded += 1;
                     outcome.notified += usize::from(notified.contains(&row.merchant_id));
                 } else {
@@ -213,8 +228,4 @@ impl Worker {
         });
         Ok(outcomes.collect())
     }
-}
-
-fn key(row: &NewSettlement) -> (MerchantId, SettlementId) {
-    (row.merchant_id, row.settlement_id)
 }

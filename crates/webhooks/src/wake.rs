@@ -32,7 +32,7 @@ impl Wake {
     }
 
     /// Waits until there are merchants, and takes them all.
-    pub(crate) async fn woken(&self) -> BTreeSet<MerchantId> {
+    pub async fn woken(&self) -> BTreeSet<MerchantId> {
         loop {
             let merchants = std::mem::take(&mut *self.waiting());
             if !merchants.is_empty() {

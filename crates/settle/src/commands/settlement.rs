@@ -133,10 +133,7 @@ impl Import {
         done.recorded += outcome.recorded.len();
         done.unchanged += settlements.len() - outcome.recorded.len();
         if self.notify {
-            let fresh: std::collections::HashSet<_> = outcome.recorded.into_iter().collect();
-            let is_fresh = |row: &&NewSettlement| fresh.contains(&(row.merchant_id, row.settlement_id));
-            let fresh: Vec<&NewSettlement> = settlements.iter().filter(is_fresh).collect();
-            let notified = outbox::enqueue(tx, &fresh, SystemClock.now(), &SystemEntropy).await?;
+            let notified = outbox::enqueue(tx, &outcome.recorded, SystemClock.now(), &SystemEntropy).await?;
             done.notified += notified.len();
             done.merchants.extend(notified);
         }

@@ -18,6 +18,8 @@ use crate::answer::Answer;
 use crate::merchant::Ask;
 use crate::service::{NOW, Setup};
 
+mod recorder;
+
 on_both_stores! {
     healthz_says_that_the_process_answers,
     readyz_says_that_the_service_can_work,

@@ -129,6 +129,11 @@ fn a_repetition_inside_the_file_counts_once(settle: &Settle) {
     let contents = lines(&merchant, 0..1).repeat(3);
     let done = import(settle, &contents, &[]);
     assert_eq!(done, json!({ "recorded": 1, "unchanged": 2, "notified": 0 }));
+    let merchant = settle.merchant();
+    with_webhook(settle, &merchant);
+    let done = import(settle, &lines(&merchant, 1..2).repeat(3), &["--notify"]);
+    assert_eq!(done, json!({ "recorded": 1, "unchanged": 2, "notified": 1 }));
+    assert_eq!(pending(settle, &merchant).0, 1);
 }
 
 /// The number of a merchant's pending deliveries, and the newest one's URL.
