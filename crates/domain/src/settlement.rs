@@ -12,9 +12,11 @@ use crate::pricing::InternalPricing;
 use crate::quote::FixedSide;
 use crate::time::Timestamp;
 
+mod document;
 mod import;
 mod object;
 
+pub use document::{Document, parse_document};
 pub use import::{FieldProblem, parse};
 pub use object::parse_object;
 

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{CompletedSettlement, FIELDS, Settlement};
@@ -197,7 +198,7 @@ impl<'a> Fields<'a> {
 
     fn pricing(&mut self) -> Option<InternalPricing> {
         let value = self.object.get(PRICING).filter(|value| !value.is_null())?;
-        match serde_json::from_value(value.clone()) {
+        match InternalPricing::deserialize(value) {
             Ok(pricing) => Some(pricing),
             Err(fault) => self.refused(PRICING, fault.to_string()),
         }

@@ -10,7 +10,8 @@ pub fn parse_object(json: &[u8]) -> Result<Map<String, Value>, serde_json::Error
     serde_json::from_slice::<UniqueKeys>(json).map(|UniqueKeys(object)| object)
 }
 
-struct UniqueKeys(Map<String, Value>);
+/// An object whose keys are all different.
+pub(super) struct UniqueKeys(pub(super) Map<String, Value>);
 
 impl<'de> Deserialize<'de> for UniqueKeys {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UniqueKeys, D::Error> {
@@ -18,7 +19,7 @@ impl<'de> Deserialize<'de> for UniqueKeys {
     }
 }
 
-struct UniqueKeysVisitor;
+pub(super) struct UniqueKeysVisitor;
 
 impl<'de> Visitor<'de> for UniqueKeysVisitor {
     type Value = UniqueKeys;
