@@ -23,7 +23,8 @@ impl FromRequestParts<ApiState> for Caller {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Caller, ApiError> {
-        let credential = bearer(&parts.headers).ok_or(ApiError::InvalidCredentials)?;
+        let credential = bearer(CredentialKind::ApiKey, &parts.headers);
+        let credential = credential.map_err(|_| ApiError::InvalidCredentials)?;
         let hashes = state.ring.hashes(&credential);
         let key = state.store.key_authenticate(&hashes).await?.ok_or(ApiError::InvalidCredentials)?;
         tracing::Span::current().record("merchant_id", tracing::field::display(key.merchant_id));
@@ -32,19 +33,27 @@ impl FromRequestParts<ApiState> for Caller {
     }
 }
 
-/// The key in the one `Authorization` header, if it has the form of one.
-fn bearer(headers: &HeaderMap) -> Option<Credential> {
+/// Why a request carries no credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BearerFault {
+    /// There is no `Authorization` header.
+    Missing,
+    /// It is there more than once, or does not have the form of one.
+    Malformed,
+}
+
+/// The credential in the one `Authorization` header, if it has the form of its kind.
+pub fn bearer(kind: CredentialKind, headers: &HeaderMap) -> Result<Credential, BearerFault> {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
-    let (value, another) = (values.next()?, values.next());
-    if another.is_some() {
-        return None;
-    }
-    let (scheme, key) = value.to_str().ok()?.split_once(' ')?;
-    if !scheme.eq_ignore_ascii_case("bearer") {
-        return None;
-    }
-    // RFC 9110 allows more than one blank between the scheme and the credentials.
-    Credential::parse(CredentialKind::ApiKey, key.trim_start_matches(' '))
+    let value = values.next().ok_or(BearerFault::Missing)?;
+    let is_only = values.next().is_none();
+    let credential = || {
+        let (scheme, text) = value.to_str().ok()?.split_once(' ')?;
+        // RFC 9110 allows more than one blank between the scheme and the credentials.
+        let text = scheme.eq_ignore_ascii_case("bearer").then(|| text.trim_start_matches(' '))?;
+        Credential::parse(kind, text)
+    };
+    is_only.then(credential).flatten().ok_or(BearerFault::Malformed)
 }
 
 #[cfg(test)]
@@ -52,18 +61,18 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    fn found(values: &[&str]) -> bool {
+    fn fault(values: &[&str]) -> Option<BearerFault> {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(header::AUTHORIZATION, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        bearer(&headers).is_some()
+        bearer(CredentialKind::ApiKey, &headers).err()
     }
 
     #[test]
     fn the_scheme_is_bearer_in_any_case_and_the_header_is_there_once() {
         for value in ["Bearer sk_00ff", "bearer sk_00ff", "BEARER  sk_00ff"] {
-            assert!(found(&[value]), "{value}");
+            assert_eq!(fault(&[value]), None, "{value}");
         }
         for value in [
             "",
@@ -79,9 +88,9 @@ mod tests {
             "Bearer\tsk_00ff",
             "Bearer é",
         ] {
-            assert!(!found(&[value]), "{value}");
+            assert_eq!(fault(&[value]), Some(BearerFault::Malformed), "{value}");
         }
-        assert!(!found(&["Bearer sk_00ff", "Bearer sk_00ff"]));
-        assert!(!found(&[]));
+        assert_eq!(fault(&["Bearer sk_00ff", "Bearer sk_00ff"]), Some(BearerFault::Malformed));
+        assert_eq!(fault(&[]), Some(BearerFault::Missing));
     }
 }

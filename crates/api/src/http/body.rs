@@ -1,6 +1,8 @@
 //! Reading a JSON body: bounded in size and in time.
 
-use axum::body::Body;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -8,22 +10,36 @@ use serde::de::DeserializeOwned;
 use crate::error::BodyFault;
 use crate::state::Limits;
 
-/// Reads a request body as a JSON object of the given shape. A missing `Content-Type` is taken for JSON.
+/// Reads a request body as a JSON object of the given shape.
 pub async fn read_json<T: DeserializeOwned>(
     headers: &HeaderMap,
     body: Body,
     limits: &Limits,
 ) -> Result<T, BodyFault> {
+    let bytes = read_body(headers, body, limits.body_bytes_max, limits.body_timeout).await?;
+    // A struct can also be read from an array; the contract says object.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+        return Err(BodyFault::Unreadable);
+    }
+    serde_json::from_slice(&bytes).map_err(|_| BodyFault::Unreadable)
+}
+
+/// Reads a request body that is said to be JSON. A missing `Content-Type` is taken for JSON.
+pub async fn read_body(
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+    timeout: Duration,
+) -> Result<Bytes, BodyFault> {
     if !is_json(headers) {
         return Err(BodyFault::WrongType);
     }
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: usize| length > limits.body_bytes_max) {
+    if announced.is_some_and(|length: usize| length > bytes_max) {
         return Err(BodyFault::TooLarge);
     }
-    let collected = Limited::new(body, limits.body_bytes_max).collect();
-    let collected =
-        tokio::time::timeout(limits.body_timeout, collected).await.map_err(|_| BodyFault::Unreadable)?;
+    let collected = Limited::new(body, bytes_max).collect();
+    let collected = tokio::time::timeout(timeout, collected).await.map_err(|_| BodyFault::Unreadable)?;
     let bytes = collected.map_err(|fault| {
         if fault.downcast_ref::<LengthLimitError>().is_some() {
             BodyFault::TooLarge
@@ -31,12 +47,7 @@ pub async fn read_json<T: DeserializeOwned>(
             BodyFault::Unreadable
         }
     })?;
-    let bytes = bytes.to_bytes();
-    // A struct can also be read from an array; the contract says object.
-    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
-        return Err(BodyFault::Unreadable);
-    }
-    serde_json::from_slice(&bytes).map_err(|_| BodyFault::Unreadable)
+    Ok(bytes.to_bytes())
 }
 
 /// `application/json` or a type with the suffix `+json`, whatever its parameters.

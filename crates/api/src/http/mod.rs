@@ -7,8 +7,8 @@ mod query;
 mod rate_limit;
 mod success;
 
-pub use authentication::Caller;
-pub use body::read_json;
+pub use authentication::{BearerFault, Caller, bearer};
+pub use body::{read_body, read_json};
 pub use envelope::{EnvelopeState, envelope};
 pub use query::{Paging, PagingParameters, Parameters};
 pub use rate_limit::RateLimiter;
