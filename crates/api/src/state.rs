@@ -9,6 +9,7 @@ use settle_domain::vault::KeyRing;
 use settle_store::Store;
 use settle_webhooks::guard::Guard;
 use settle_webhooks::sender::Transport;
+use settle_webhooks::wake::Wake;
 
 use crate::http::{EnvelopeState, RateLimiter};
 use crate::language::Messages;
@@ -50,6 +51,8 @@ pub struct Parts {
     pub guard: Guard,
     /// Who carries a test delivery to its endpoint.
     pub transport: Arc<dyn Transport>,
+    /// Who is told at once that a delivery is due.
+    pub wake: Wake,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
     /// Where randomness comes from.

@@ -39,6 +39,7 @@ pub async fn redeliver(
     let requeued = tx.delivery_requeue(caller.merchant_id, delivery_id, state.clock.now()).await?;
     let delivery = requeued.ok_or(RedeliverError::NotFound)?;
     tx.commit().await?;
+    state.wake.merchants([caller.merchant_id]);
     // Strings and numbers alone cannot fail to serialize into memory.
     Ok(json(serde_json::to_vec(&delivery).unwrap_or_default()))
 }

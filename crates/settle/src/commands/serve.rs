@@ -73,7 +73,7 @@ impl Serve {
         let transport: Arc<dyn Transport> = Arc::new(wiring::sender(&context.config, guard.clone())?);
         let wake = Wake::default();
         let merchants = if self.runs(Role::Api) {
-            let state = api_state(&context, &messages, guard, transport.clone());
+            let state = api_state(&context, &messages, guard, transport.clone(), wake.clone());
             let listener = listen("api.listen", context.config.api.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
             Some(tokio::spawn(server::serve(
@@ -151,6 +151,7 @@ fn api_state(
     messages: &Arc<Messages>,
     guard: Guard,
     transport: Arc<dyn Transport>,
+    wake: Wake,
 ) -> ApiState {
     let config = &context.config;
     if config.webhook.allow_http || !config.webhook.allow_networks.is_empty() {
@@ -172,6 +173,7 @@ fn api_state(
         ring: context.ring.clone(),
         transport,
         guard,
+        wake,
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         messages: messages.clone(),

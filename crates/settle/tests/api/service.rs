@@ -14,6 +14,7 @@ use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Key, NewKey, Store};
 use settle_webhooks::guard::stub::StubResolver;
 use settle_webhooks::guard::{Guard, GuardPolicy, Resolve};
+use settle_webhooks::wake::Wake;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -67,13 +68,15 @@ impl Setup {
         );
         let stub = Arc::new(stub());
         let resolver = self.resolver.unwrap_or_else(|| stub.clone());
-        let ring = Arc::new(KeyRing::parse(MASTER_KEY).expect("a master key"));
+        let ring = ring();
         let courier = Arc::new(Courier::default());
+        let wake = Wake::default();
         let state = ApiState::new(settle_api::Parts {
             store: scratch.share(),
             ring: ring.clone(),
             guard: Guard::new(GuardPolicy::default(), resolver),
             transport: courier.clone(),
+            wake: wake.clone(),
             clock: self.clock.unwrap_or_else(|| clock.clone()),
             entropy: entropy.clone(),
             messages: Arc::new(Messages::load().expect("the languages are complete")),
@@ -94,6 +97,7 @@ impl Setup {
             entropy,
             stub,
             courier,
+            wake,
             stop,
             served,
             _kept: scratch,
@@ -104,6 +108,11 @@ impl Setup {
     pub async fn merchant(self) -> Merchant {
         self.start().await.merchant().await
     }
+}
+
+/// The master keys of every service under test.
+pub fn ring() -> Arc<KeyRing> {
+    Arc::new(KeyRing::parse(MASTER_KEY).expect("a master key"))
 }
 
 /// A resolver that knows one good host and two bad ones.
@@ -135,6 +144,7 @@ pub struct Parts {
     pub entropy: Arc<SeededEntropy>,
     pub stub: Arc<StubResolver>,
     pub courier: Arc<Courier>,
+    pub wake: Wake,
     stop: watch::Sender<bool>,
     served: Mutex<Option<JoinHandle<()>>>,
     _kept: ScratchStore,

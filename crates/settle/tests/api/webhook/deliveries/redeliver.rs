@@ -18,6 +18,7 @@ on_both_stores! {
     a_second_redelivery_is_not_found,
     of_many_at_once_one_succeeds,
     it_needs_no_body_and_no_endpoint,
+    the_dispatcher_is_woken,
 }
 
 fn path(id: impl std::fmt::Display) -> String {
@@ -164,4 +165,14 @@ async fn it_needs_no_body_and_no_endpoint(setup: Setup) {
     let ask = merchant.ask("POST", &path(dead.delivery_id)).header("content-type", "text/plain").body("{");
     assert_eq!(ask.send().await.ok()["status"], "pending");
     assert_eq!(merchant.get("/v1/webhook").await.ok()["webhook_url"], Value::Null);
+}
+
+async fn the_dispatcher_is_woken(setup: Setup) {
+    let merchant = setup.merchant().await;
+    let dead = merchant.dead_delivery(created()).await;
+    let woken = || tokio::time::timeout(std::time::Duration::ZERO, merchant.service.wake.woken());
+    merchant.post(&path("0190d3c4-7c00-7000-8000-0000000000ab")).await.refused(404, "not_found");
+    assert!(woken().await.is_err(), "nothing is due");
+    merchant.post(&path(dead.delivery_id)).await.ok();
+    assert!(woken().await.unwrap().contains(&merchant.id));
 }
