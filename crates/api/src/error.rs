@@ -29,6 +29,14 @@ pub enum ApiError {
     Validation(Vec<FieldFault>),
     /// There is no endpoint to send to.
     EndpointNotConfigured,
+    /// An operator's token is refused.
+    AccessToken(TokenFault),
+    /// An operator's token cannot be judged at the moment. The text is for the log alone.
+    AccessUnverifiable(String),
+    /// An operator's request has values that are refused; each detail names one.
+    AdminValidation(Vec<String>),
+    /// What an operator sends is there already, and is something else; each detail names one.
+    Conflict(Vec<String>),
     /// A fault of ours. The text is for the log alone.
     Internal(String),
     /// A fault of ours that may pass. The text is for the log alone.
@@ -44,6 +52,17 @@ pub enum BodyFault {
     TooLarge,
     /// Its `Content-Type` is not JSON.
     WrongType,
+}
+
+/// Why an operator's token is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TokenFault {
+    /// There is none.
+    Missing,
+    /// It does not have the form of one.
+    Malformed,
+    /// It is unknown or revoked.
+    Invalid,
 }
 
 /// How a rate limit stands.
@@ -64,6 +83,8 @@ pub struct ErrorBody {
     pub code: ErrorCode,
     /// The refused fields; `None` leaves the key out.
     pub fields: Option<Vec<FieldFault>>,
+    /// What is wrong in words, for operators alone; none leaves the key out.
+    pub details: Vec<String>,
     /// What the log says, under the request id.
     pub cause: Option<String>,
 }
@@ -88,6 +109,12 @@ impl ApiError {
             }
             Self::Validation(_) => plain(ErrorCode::ValidationFailed),
             Self::EndpointNotConfigured => plain(ErrorCode::WebhookEndpointNotConfigured),
+            Self::AccessToken(TokenFault::Missing) => plain(ErrorCode::AccessTokenMissing),
+            Self::AccessToken(TokenFault::Malformed) => plain(ErrorCode::AccessTokenMalformed),
+            Self::AccessToken(TokenFault::Invalid) => plain(ErrorCode::AccessTokenInvalid),
+            Self::AccessUnverifiable(_) => plain(ErrorCode::AccessVerificationUnavailable),
+            Self::AdminValidation(_) => plain(ErrorCode::AdminValidationFailed),
+            Self::Conflict(_) => plain(ErrorCode::Conflict),
             Self::Internal(_) => plain(ErrorCode::InternalError),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::InternalError),
         }
@@ -97,6 +124,9 @@ impl ApiError {
         match self {
             Self::InvalidCredentials => {
                 vec![(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"settle\""))]
+            }
+            Self::AccessToken(_) => {
+                vec![(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"operator\""))]
             }
             Self::Locked(limited) => {
                 let seconds = limited.retry_after_seconds;
@@ -109,12 +139,16 @@ impl ApiError {
                     (HeaderName::from_static("ratelimit-policy"), text(policy)),
                 ]
             }
-            Self::Unavailable(_) => vec![(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS))],
+            Self::Unavailable(_) | Self::AccessUnverifiable(_) => {
+                vec![(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_SECONDS))]
+            }
             Self::NotFound
             | Self::MethodNotAllowed
             | Self::InvalidBody(_)
             | Self::Validation(_)
             | Self::EndpointNotConfigured
+            | Self::AdminValidation(_)
+            | Self::Conflict(_)
             | Self::Internal(_) => Vec::new(),
         }
     }
@@ -126,25 +160,36 @@ impl IntoResponse for ApiError {
         let mut response = Response::default();
         *response.status_mut() = status;
         response.headers_mut().extend(self.headers());
-        let (fields, cause) = match self {
-            Self::Validation(fields) => (Some(fields), None),
-            Self::Internal(cause) | Self::Unavailable(cause) => (None, Some(cause)),
+        let mut body = ErrorBody { code, fields: None, details: Vec::new(), cause: None };
+        match self {
+            Self::Validation(fields) => body.fields = Some(fields),
+            Self::AdminValidation(details) | Self::Conflict(details) => body.details = details,
+            Self::Internal(cause) | Self::Unavailable(cause) | Self::AccessUnverifiable(cause) => {
+                body.cause = Some(cause);
+            }
             Self::InvalidCredentials
             | Self::Locked(_)
             | Self::NotFound
             | Self::MethodNotAllowed
             | Self::InvalidBody(_)
-            | Self::EndpointNotConfigured => (None, None),
-        };
-        response.extensions_mut().insert(ErrorBody { code, fields, cause });
+            | Self::EndpointNotConfigured
+            | Self::AccessToken(_) => {}
+        }
+        response.extensions_mut().insert(body);
         response
     }
 }
 
 impl From<StoreError> for ApiError {
     fn from(fault: StoreError) -> ApiError {
+        ApiError::from(&fault)
+    }
+}
+
+impl From<&StoreError> for ApiError {
+    fn from(fault: &StoreError) -> ApiError {
         let mut cause = fault.to_string();
-        let mut source = std::error::Error::source(&fault);
+        let mut source = std::error::Error::source(fault);
         while let Some(fault) = source {
             cause = format!("{cause}: {fault}");
             source = fault.source();

@@ -1,4 +1,7 @@
-//! The operator's listener: whether the service lives, whether it is ready, and what it counts.
+//! The operator's listener: the operator API under `/operator/v1`, whether the service lives, whether it is
+//! ready, and what it counts.
+//!
+//! The operations here are not in `openapi.json`, which is the merchants' document.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +12,21 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
+use settle_domain::vault::KeyRing;
 use settle_store::Store;
+use settle_webhooks::outbox::Recorder;
 
 use crate::error::ApiError;
 use crate::http::{EnvelopeState, envelope};
+
+mod authentication;
+mod details;
+mod settlements;
+
+use authentication::Operator;
 
 /// How long the database may take to answer before the service counts as not ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -27,22 +38,37 @@ pub struct OperatorState {
     pub envelope: EnvelopeState,
     /// The database.
     pub store: Arc<dyn Store>,
+    /// The master keys.
+    pub ring: Arc<KeyRing>,
+    /// Who records completed settlements.
+    pub recorder: Recorder,
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
     /// The metrics, ready to be printed.
     pub metrics: PrometheusHandle,
     /// Set when the service is stopping: no new traffic, please.
     pub draining: Arc<AtomicBool>,
 }
 
-/// `/healthz`, `/readyz` and `/metrics`.
+/// The operator API, `/healthz`, `/readyz` and `/metrics`.
 pub(crate) fn router(state: OperatorState) -> Router {
+    let operations = Router::new()
+        .route("/operator/v1/settlements", post(settlements::record))
+        .method_not_allowed_fallback(known_route);
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(print_metrics))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .merge(operations)
         .fallback(async || ApiError::NotFound)
         .layer(from_fn_with_state(state.envelope.clone(), envelope))
         .with_state(state)
+}
+
+/// A known path of the operator API with another method: the token is judged first, as on every known path.
+async fn known_route(_operator: Operator) -> ApiError {
+    ApiError::MethodNotAllowed
 }
 
 /// The process answers.

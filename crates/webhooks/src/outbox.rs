@@ -18,8 +18,8 @@ use crate::wake::Wake;
 /// Callers that wait for their turn; the next one waits until there is room.
 const WAITING_MAX: usize = 1_024;
 
-/// Enqueues a notification of each settlement just recorded whose merchant has an endpoint, in the settlements'
-/// own transaction. Gives the merchants notified, once for each notification.
+/// Enqueues a notification of each settlement just recorded whose merchant has an endpoint, in the
+/// settlements' own transaction. Gives the merchants notified, once for each notification.
 pub async fn enqueue(
     tx: &mut dyn Tx,
     recorded: &[(MerchantId, SettlementId)],

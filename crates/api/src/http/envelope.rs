@@ -38,8 +38,14 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
     let accept_language = accepted(request.headers());
-    let span =
-        tracing::info_span!("request", %request_id, %method, route, merchant_id = tracing::field::Empty);
+    let span = tracing::info_span!(
+        "request",
+        %request_id,
+        %method,
+        route,
+        merchant_id = tracing::field::Empty,
+        operator_id = tracing::field::Empty,
+    );
     let started = Instant::now();
 
     let mut response = async {
@@ -110,6 +116,8 @@ struct Body<'a> {
     message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     fields: Option<Vec<Field<'a>>>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    details: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -131,7 +139,12 @@ fn write_error(
     let fields = error.fields.as_ref().map(|faults| {
         faults.iter().map(|fault| Field { field: fault.field, code: fault.code.as_str() }).collect()
     });
-    let body = Body { code: error.code.as_str(), message: messages.text(language, error.code), fields };
+    let body = Body {
+        code: error.code.as_str(),
+        message: messages.text(language, error.code),
+        fields,
+        details: &error.details,
+    };
     // Strings alone cannot fail to serialize into memory.
     let text = serde_json::to_string(&Envelope { error: body }).unwrap_or_default();
     *response.body_mut() = text.into();

@@ -12,6 +12,7 @@ use settle_api::http::EnvelopeState;
 use settle_api::server::{self, ServerLimits};
 use settle_api::{ApiState, Limits, Messages, OperatorState, Parts, router};
 use settle_webhooks::guard::Guard;
+use settle_webhooks::outbox::Recorder;
 use settle_webhooks::sender::Transport;
 use settle_webhooks::wake::{Wake, pass_on};
 use tokio::net::TcpListener;
@@ -88,7 +89,7 @@ impl Serve {
         let dispatcher = self.dispatch(&context, transport, wake, stop.clone())?;
         let drained = drained(stop, merchants, dispatcher);
         if self.runs(Role::Operator) {
-            let state = operator_state(&context, messages, metrics, draining);
+            let state = operator_state(&context, messages, wake, metrics, draining);
             let listener = listen("operator.listen", context.config.operator.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
             let limits = ServerLimits { connections_max: OPERATOR_CONNECTIONS_MAX, ..limits };
@@ -184,6 +185,7 @@ fn api_state(
 fn operator_state(
     context: &Context,
     messages: Arc<Messages>,
+    wake: Wake,
     metrics: PrometheusHandle,
     draining: Arc<AtomicBool>,
 ) -> OperatorState {
@@ -193,7 +195,10 @@ fn operator_state(
         messages,
         request_timeout: context.config.api.request_timeout,
     };
-    OperatorState { envelope, store: context.store.clone(), metrics, draining }
+    let store = context.store.clone();
+    let recorder = Recorder::start(store.clone(), wake, envelope.clock.clone(), envelope.entropy.clone());
+    let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
+    OperatorState { envelope, store, ring, recorder, body_timeout, metrics, draining }
 }
 
 /// Starts counting: before anything listens, so that nothing goes uncounted.

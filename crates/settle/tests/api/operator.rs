@@ -1,24 +1,20 @@
-//! The operator's listener: `/healthz`, `/readyz`, `/metrics`.
+//! The operator's listener: `/healthz`, `/readyz`, `/metrics`, and the operator API below.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
 
-use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::json;
-use settle_api::http::EnvelopeState;
-use settle_api::server::{self, ServerLimits};
-use settle_api::{Messages, OperatorState, router};
-use settle_domain::seams::{ManualClock, SeededEntropy};
-use settle_store::Store;
-use tokio::net::TcpListener;
 
-use crate::answer::Answer;
 use crate::merchant::Ask;
-use crate::service::{NOW, Setup};
+use crate::service::Setup;
 
+mod authentication;
+mod limits;
+mod listener;
+mod office;
 mod recorder;
+mod settlements;
+
+use listener::{Listener, state};
 
 on_both_stores! {
     healthz_says_that_the_process_answers,
@@ -31,37 +27,9 @@ on_both_stores! {
     what_it_does_not_know_is_refused_in_the_envelope,
 }
 
-struct Operator {
-    address: SocketAddr,
-    draining: Arc<AtomicBool>,
-}
-
-impl Operator {
-    async fn start(store: Arc<dyn Store>) -> Operator {
-        let draining = Arc::new(AtomicBool::new(false));
-        let metrics = PrometheusBuilder::new().build_recorder().handle();
-        let envelope = EnvelopeState {
-            clock: Arc::new(ManualClock::at(NOW.parse().expect("a time"))),
-            entropy: Arc::new(SeededEntropy::new(1)),
-            messages: Arc::new(Messages::load().expect("the languages are complete")),
-            request_timeout: Duration::from_secs(30),
-        };
-        let state = OperatorState { envelope, store, metrics, draining: draining.clone() };
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("a listener has an address");
-        let router = router::operator(state);
-        tokio::spawn(server::serve(listener, router, ServerLimits::default(), std::future::pending()));
-        Operator { address, draining }
-    }
-
-    async fn get(&self, path: &str) -> Answer {
-        Ask::new(self.address, "GET", path).exchange().await
-    }
-}
-
 async fn healthz_says_that_the_process_answers(setup: Setup) {
     let scratch = setup.into_scratch();
-    let operator = Operator::start(scratch.share()).await;
+    let operator = Listener::start(state(scratch.share())).await;
     assert_eq!(operator.get("/healthz").await.ok(), json!({ "status": "ok" }));
     scratch.close().await;
     operator.get("/healthz").await.ok();
@@ -69,13 +37,13 @@ async fn healthz_says_that_the_process_answers(setup: Setup) {
 
 async fn readyz_says_that_the_service_can_work(setup: Setup) {
     let scratch = setup.into_scratch().migrated().await;
-    let operator = Operator::start(scratch.share()).await;
+    let operator = Listener::start(state(scratch.share())).await;
     assert_eq!(operator.get("/readyz").await.ok(), json!({ "status": "ready" }));
 }
 
 async fn readyz_is_a_503_while_migrations_are_pending(setup: Setup) {
     let scratch = setup.into_scratch();
-    let operator = Operator::start(scratch.share()).await;
+    let operator = Listener::start(state(scratch.share())).await;
     let answer = operator.get("/readyz").await;
     let expected = json!({ "status": "not ready", "reason": "migrations are pending" });
     assert_eq!((answer.status, answer.json()), (503, expected));
@@ -85,7 +53,7 @@ async fn readyz_is_a_503_while_migrations_are_pending(setup: Setup) {
 
 async fn readyz_is_a_503_while_draining(setup: Setup) {
     let scratch = setup.into_scratch().migrated().await;
-    let operator = Operator::start(scratch.share()).await;
+    let operator = Listener::start(state(scratch.share())).await;
     operator.draining.store(true, Ordering::Relaxed);
     let answer = operator.get("/readyz").await;
     assert_eq!((answer.status, answer.json()["reason"].as_str()), (503, Some("draining")));
@@ -94,7 +62,7 @@ async fn readyz_is_a_503_while_draining(setup: Setup) {
 
 async fn readyz_is_a_503_when_the_database_is_away(setup: Setup) {
     let scratch = setup.into_scratch().migrated().await;
-    let operator = Operator::start(scratch.share()).await;
+    let operator = Listener::start(state(scratch.share())).await;
     scratch.close().await;
     let answer = operator.get("/readyz").await;
     assert_eq!(answer.status, 503);
@@ -103,7 +71,7 @@ async fn readyz_is_a_503_when_the_database_is_away(setup: Setup) {
 
 async fn metrics_are_printed_for_prometheus(setup: Setup) {
     let scratch = setup.into_scratch();
-    let answer = Operator::start(scratch.share()).await.get("/metrics").await;
+    let answer = Listener::start(state(scratch.share())).await.get("/metrics").await;
     assert_eq!(answer.status, 200);
     let kind = answer.header("content-type").unwrap();
     assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
@@ -118,7 +86,7 @@ async fn merchants_cannot_reach_it(setup: Setup) {
 
 /// HTTP, every surface: unknown routes and wrong methods.
 async fn what_it_does_not_know_is_refused_in_the_envelope(setup: Setup) {
-    let operator = Operator::start(setup.into_scratch().share()).await;
+    let operator = Listener::start(state(setup.into_scratch().share())).await;
     operator.get("/nothing").await.refused(404, "not_found");
     let wrong_method = Ask::new(operator.address, "DELETE", "/healthz").exchange().await;
     wrong_method.refused(405, "not_found");

@@ -1,5 +1,6 @@
 //! A connection on which a test writes what no client would: half requests, bad bytes, chunks.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper::HeaderMap;
@@ -19,7 +20,12 @@ pub struct Connection(TcpStream);
 
 impl Connection {
     pub async fn open(service: &Service) -> Connection {
-        Connection(TcpStream::connect(service.address).await.expect("the service listens"))
+        Connection::to(service.address).await
+    }
+
+    /// A connection to something that is not the merchant API.
+    pub async fn to(address: SocketAddr) -> Connection {
+        Connection(TcpStream::connect(address).await.expect("the service listens"))
     }
 
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
@@ -47,7 +53,8 @@ impl Connection {
         answer
     }
 
-    async fn next(&mut self) -> Answer {
+    /// The next answer.
+    pub async fn next(&mut self) -> Answer {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(self.byte().await);

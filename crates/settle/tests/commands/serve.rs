@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use serde_json::{Value, json};
 
 use crate::binary::{Settle, text};
-use crate::import::lines;
+use crate::import::{line, lines};
 use crate::serving::{Serving, ask, get};
 
 on_both_stores! {
@@ -15,6 +15,7 @@ on_both_stores! {
     a_revocation_by_the_command_holds_at_the_next_request,
     a_key_and_a_settlement_made_meanwhile_are_seen_at_once,
     the_operators_listener_answers,
+    an_operator_posts_settlements,
     readyz_says_draining_while_a_request_is_finished,
     roles_choose_what_runs,
     logs_are_json_with_request_ids_and_without_secrets,
@@ -84,6 +85,32 @@ fn the_operators_listener_answers(settle: &Settle) {
     assert!(metrics.body.contains("settle_http_request_duration_seconds_bucket"), "{}", metrics.body);
     assert_eq!(get(operator, "/v1/settlements", "").status, 404, "merchants are elsewhere");
     serving.stop();
+}
+
+fn an_operator_posts_settlements(settle: &mut Settle) {
+    settle.set("SETTLE_LOG__LEVEL", "trace");
+    settle.set("SETTLE_WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8");
+    let merchant = settle.merchant();
+    let (_, key) = settle.key(&merchant);
+    let made = settle.run(&["operator", "create", "Ada", "--json"]).json();
+    let (operator_id, token) = (made["operator_id"].as_str().unwrap(), made["token"].as_str().unwrap());
+    let (serving, api, operator) = Serving::ready(settle);
+    let body = r#"{"webhook_url":"https://127.0.0.1:9443/hook","webhook_secret":"hush"}"#;
+    assert_eq!(ask(api, "PUT", "/v1/webhook", &key, body).status, 200);
+    let settlement = line(Some(&merchant), 7, json!({}));
+    let post = |token: &str| ask(operator, "POST", "/operator/v1/settlements", token, &settlement);
+    let answer = post(token);
+    assert_eq!(answer.json(), json!({ "recorded": 1, "unchanged": 0, "notified": 1 }), "{answer:?}");
+    let id = answer.header("x-request-id").expect("an id").to_owned();
+    assert_eq!(get(api, "/v1/settlements", &key).json()["settlements"][0]["payin_reference"], "payin-7");
+    assert_eq!(get(api, "/v1/webhook/deliveries", &key).json()["deliveries"][0]["status"], "pending");
+    settle.run(&["operator", "revoke", operator_id]).ok();
+    assert_eq!(post(token).status, 401, "another process has revoked it");
+    let logged = serving.stop();
+    let answered = logged.iter().find(|line| line.contains("\"answered\"") && line.contains(&id));
+    let answered = answered.expect("the request is logged under its id");
+    assert!(answered.contains(operator_id), "and under its operator: {answered}");
+    assert!(!logged.iter().any(|line| line.contains(&token[3..])), "{logged:#?}");
 }
 
 fn readyz_says_draining_while_a_request_is_finished(settle: &Settle) {

@@ -1,0 +1,117 @@
+//! `POST /operator/v1/settlements`: completed settlements, one or many, all of them or none.
+
+use std::collections::HashSet;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde_json::json;
+use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::settlement::parse_document;
+use settle_store::{BATCH_MAX, NewSettlement};
+use settle_webhooks::outbox::RecordFault;
+
+use super::OperatorState;
+use super::authentication::Operator;
+use super::details::Details;
+use crate::error::{ApiError, BodyFault};
+use crate::http::{json, read_body};
+
+/// The longest body, in bytes: room for [`BATCH_MAX`] settlements with long references.
+const BODY_BYTES_MAX: usize = 4 * 1_024 * 1_024;
+
+/// Records completed settlements and enqueues their notifications.
+pub(super) async fn record(
+    _operator: Operator,
+    State(state): State<OperatorState>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let body = read_body(&headers, body, BODY_BYTES_MAX, state.body_timeout).await;
+    let (settlements, elements) = read(&body.map_err(ApiError::InvalidBody)?)?;
+    let recorded = state.recorder.record(settlements).await.map_err(|fault| elements.refusal(fault))?;
+    let answer = json!({
+        "recorded": recorded.recorded,
+        "unchanged": recorded.unchanged,
+        "notified": recorded.notified,
+    });
+    Ok(json(answer.to_string()))
+}
+
+/// What was sent, ready to be recorded, and how to name it.
+fn read(body: &[u8]) -> Result<(Vec<NewSettlement>, Elements), ApiError> {
+    let document =
+        parse_document(body, BATCH_MAX).map_err(|_| ApiError::InvalidBody(BodyFault::Unreadable))?;
+    let number = document.settlements.len() + document.surplus;
+    if !(1..=BATCH_MAX).contains(&number) {
+        let detail = format!("a list has 1 to {BATCH_MAX} settlements, not {number}");
+        return Err(ApiError::AdminValidation(vec![detail]));
+    }
+    let mut details = Details::default();
+    let mut settlements: Vec<NewSettlement> = Vec::with_capacity(number);
+    for (index, parsed) in document.settlements.into_iter().enumerate() {
+        match parsed {
+            Ok(settlement) => settlements.push(settlement.into()),
+            Err(problems) => {
+                for problem in problems {
+                    details.push(|| format!("{}{problem}", place(document.is_list, index)));
+                }
+            }
+        }
+    }
+    if !details.is_empty() {
+        return Err(ApiError::AdminValidation(details.into_list()));
+    }
+    let keys = settlements.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
+    Ok((settlements, Elements { is_list: document.is_list, keys }))
+}
+
+/// What stands before a field's name: the number of its element, unless it is the only one.
+fn place(is_list: bool, index: usize) -> String {
+    if is_list { format!("[{index}].") } else { String::new() }
+}
+
+/// What was sent, to be named when it is refused.
+struct Elements {
+    is_list: bool,
+    keys: Vec<(MerchantId, SettlementId)>,
+}
+
+impl Elements {
+    /// Says which elements a fault is about.
+    fn refusal(&self, fault: RecordFault) -> ApiError {
+        match fault {
+            RecordFault::UnknownMerchants(unknown) => {
+                let unknown: HashSet<MerchantId> = unknown.into_iter().collect();
+                ApiError::AdminValidation(self.details(|(merchant, _)| {
+                    unknown
+                        .contains(&merchant)
+                        .then(|| format!("merchant_id: there is no merchant {merchant}"))
+                }))
+            }
+            RecordFault::Conflicts(conflicting) => {
+                let conflicting: HashSet<_> = conflicting.into_iter().collect();
+                ApiError::Conflict(self.details(|(merchant, settlement)| {
+                    conflicting.contains(&(merchant, settlement)).then(|| {
+                        format!(
+                            "settlement_id: settlement {settlement} of merchant {merchant} \
+                             is there with other content"
+                        )
+                    })
+                }))
+            }
+            RecordFault::Store(fault) => ApiError::from(&*fault),
+        }
+    }
+
+    fn details(&self, problem: impl Fn((MerchantId, SettlementId)) -> Option<String>) -> Vec<String> {
+        let mut details = Details::default();
+        for (index, key) in self.keys.iter().enumerate() {
+            if let Some(problem) = problem(*key) {
+                details.push(|| format!("{}{problem}", place(self.is_list, index)));
+            }
+        }
+        details.into_list()
+    }
+}

@@ -1,0 +1,90 @@
+//! Bounds on what an operator may send, and how long it takes.
+
+use std::time::Duration;
+
+use serde_json::json;
+use settle_domain::ids::MerchantId;
+
+use super::listener::recorder;
+use super::office::{Office, SETTLEMENTS, completed, hold, seen};
+use crate::raw::Connection;
+use crate::service::{Service, Setup};
+
+on_both_stores! {
+    the_longest_body_is_4_mib,
+    a_chunked_body_is_counted_too,
+    a_body_that_never_ends_is_a_400,
+    an_answer_that_takes_too_long_is_a_503_and_can_be_asked_for_again,
+    a_store_that_goes_away_is_a_503,
+}
+
+const BYTES_MAX: usize = 4 * 1_024 * 1_024;
+/// What the slow clients of these tests are cut off after.
+const SHORT: Duration = Duration::from_millis(200);
+
+fn head(office: &Office, rest: &str) -> String {
+    let token = &office.token;
+    format!("POST {SETTLEMENTS} HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer {token}\r\n{rest}\r\n\r\n")
+}
+
+async fn the_longest_body_is_4_mib(setup: Setup) {
+    let office = Office::open(setup).await;
+    let merchant = office.service.merchant().await;
+    let mut body = completed(&merchant, json!({})).to_string();
+    body.push_str(&" ".repeat(BYTES_MAX - body.len()));
+    assert_eq!(office.post_text(body).await.ok()["recorded"], 1);
+    let mut connection = Connection::to(office.listener.address).await;
+    connection.write(head(&office, &format!("content-length: {}", BYTES_MAX + 1))).await;
+    let answer = connection.next().await;
+    hold(&answer);
+    answer.refused(413, "invalid_body");
+}
+
+async fn a_chunked_body_is_counted_too(setup: Setup) {
+    let office = Office::open(setup).await;
+    let mut connection = Connection::to(office.listener.address).await;
+    connection.write(head(&office, "transfer-encoding: chunked")).await;
+    connection.write(format!("{:x}\r\n[{}", BYTES_MAX + 1, " ".repeat(BYTES_MAX))).await;
+    let answer = connection.next().await;
+    hold(&answer);
+    answer.refused(413, "invalid_body");
+}
+
+async fn a_body_that_never_ends_is_a_400(setup: Setup) {
+    let office = Office::open_with(setup, |state| state.body_timeout = SHORT).await;
+    let mut connection = Connection::to(office.listener.address).await;
+    connection.write(head(&office, "content-length: 9")).await;
+    connection.write("[{").await;
+    let answer = connection.next().await;
+    hold(&answer);
+    answer.refused(400, "invalid_body");
+}
+
+/// Holds a merchant's lock, so that nothing of it can be recorded.
+async fn locked(service: &Service, merchant: MerchantId) -> Box<dyn settle_store::Tx> {
+    let mut tx = service.store.begin().await.expect("a transaction");
+    tx.merchant_lock(&[merchant]).await.expect("a lock");
+    tx
+}
+
+async fn an_answer_that_takes_too_long_is_a_503_and_can_be_asked_for_again(setup: Setup) {
+    let office = Office::open_with(setup, |state| state.envelope.request_timeout = SHORT).await;
+    let merchant = office.service.merchant().await;
+    let body = completed(&merchant, json!({}));
+    let lock = locked(&office.service, merchant.id).await;
+    office.post(&body).await.refused(503, "internal_error");
+    drop(lock);
+    // The first one may have been recorded meanwhile; it is there once either way.
+    office.post(&body).await.ok();
+    assert_eq!(seen(&merchant).await, (1, 0));
+}
+
+async fn a_store_that_goes_away_is_a_503(setup: Setup) {
+    let away = settle_store_sqlite::testing::scratch().await;
+    away.close().await;
+    let store = away.share();
+    let office = Office::open_with(setup, |state| state.recorder = recorder(store)).await;
+    let merchant = office.service.merchant().await;
+    let error = office.post(&completed(&merchant, json!({}))).await.refused(503, "internal_error");
+    assert!(!error.to_string().contains("database"), "the cause is for the log: {error}");
+}

@@ -1,0 +1,66 @@
+//! The operator's listener under test.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use metrics_exporter_prometheus::PrometheusBuilder;
+use settle_api::http::EnvelopeState;
+use settle_api::server::{self, ServerLimits};
+use settle_api::{Limits, Messages, OperatorState, router};
+use settle_domain::seams::{ManualClock, SeededEntropy};
+use settle_store::Store;
+use settle_webhooks::outbox::Recorder;
+use settle_webhooks::wake::Wake;
+use tokio::net::TcpListener;
+
+use crate::answer::Answer;
+use crate::merchant::Ask;
+use crate::service::{NOW, ring};
+
+/// What the listener works with, over the given store.
+pub fn state(store: Arc<dyn Store>) -> OperatorState {
+    let limits = Limits::default();
+    let envelope = EnvelopeState {
+        clock: Arc::new(ManualClock::at(NOW.parse().expect("a time"))),
+        entropy: Arc::new(SeededEntropy::new(1)),
+        messages: Arc::new(Messages::load().expect("the languages are complete")),
+        request_timeout: limits.request_timeout,
+    };
+    OperatorState {
+        recorder: recorder(store.clone()),
+        envelope,
+        store,
+        ring: ring(),
+        body_timeout: limits.body_timeout,
+        metrics: PrometheusBuilder::new().build_recorder().handle(),
+        draining: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+/// A recorder over the given store.
+pub fn recorder(store: Arc<dyn Store>) -> Recorder {
+    let clock = Arc::new(ManualClock::at(NOW.parse().expect("a time")));
+    Recorder::start(store, Wake::default(), clock, Arc::new(SeededEntropy::new(2)))
+}
+
+/// A listener that serves.
+pub struct Listener {
+    pub address: SocketAddr,
+    pub draining: Arc<AtomicBool>,
+}
+
+impl Listener {
+    pub async fn start(state: OperatorState) -> Listener {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("a listener has an address");
+        let draining = state.draining.clone();
+        let router = router::operator(state);
+        tokio::spawn(server::serve(listener, router, ServerLimits::default(), std::future::pending()));
+        Listener { address, draining }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        Ask::new(self.address, "GET", path).exchange().await
+    }
+}

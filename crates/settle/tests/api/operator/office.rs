@@ -1,0 +1,138 @@
+//! An operator at work: a token, both listeners over one store, and a client that holds every answer against
+//! what all of them must have.
+
+use serde_json::Value;
+use settle_api::OperatorState;
+use settle_domain::credential::{Credential, CredentialKind};
+use settle_domain::ids::OperatorId;
+use settle_domain::seams::Clock;
+use settle_store::{NewOperator, Operator};
+use uuid::Uuid;
+
+use super::listener::{Listener, state};
+use crate::answer::Answer;
+use crate::merchant::{Ask, Merchant, settlement};
+use crate::service::{Service, Setup};
+
+/// The operation under test.
+pub const SETTLEMENTS: &str = "/operator/v1/settlements";
+
+/// An operator with a token.
+pub struct Office {
+    pub service: Service,
+    pub listener: Listener,
+    pub operator_id: OperatorId,
+    pub token: String,
+}
+
+impl Office {
+    pub async fn open(setup: Setup) -> Office {
+        Office::open_with(setup, |_| {}).await
+    }
+
+    /// An office whose listener works with something else.
+    pub async fn open_with(setup: Setup, change: impl FnOnce(&mut OperatorState)) -> Office {
+        let service = setup.start().await;
+        let mut state = state(service.store.clone());
+        change(&mut state);
+        let listener = Listener::start(state).await;
+        let (operator_id, token) = new_operator(&service, "Ada").await;
+        Office { service, listener, operator_id, token }
+    }
+
+    /// A request without a token.
+    pub fn ask(&self, method: &str, path: &str) -> Ask {
+        Ask::new(self.listener.address, method, path)
+    }
+
+    /// A request to record, with the token and without a body.
+    pub fn authorized(&self) -> Ask {
+        self.ask("POST", SETTLEMENTS).header("authorization", &format!("Bearer {}", self.token))
+    }
+
+    /// Posts settlements.
+    pub async fn post(&self, body: &Value) -> Answer {
+        send(self.authorized().json(body)).await
+    }
+
+    /// Posts what may not be JSON.
+    pub async fn post_text(&self, body: impl Into<Vec<u8>>) -> Answer {
+        send(self.authorized().body(body)).await
+    }
+
+    /// A merchant with an endpoint.
+    pub async fn notified_merchant(&self) -> Merchant {
+        let merchant = self.service.merchant().await;
+        merchant.set_webhook().await;
+        merchant
+    }
+}
+
+/// Makes one more operator.
+pub async fn new_operator(service: &Service, name: &str) -> (OperatorId, String) {
+    let token = Credential::generate(CredentialKind::OperatorToken, &*service.entropy);
+    let (now, operator_id) = (service.clock.now(), OperatorId::new(service.clock.now(), &*service.entropy));
+    let operator = Operator { operator_id, name: name.to_owned(), created_at: now, revoked_at: None };
+    let hash = service.ring.hash(&token);
+    let mut tx = service.store.begin().await.expect("a transaction");
+    tx.operator_create(&NewOperator { operator, hash }).await.expect("an operator");
+    tx.commit().await.expect("a commit");
+    (operator_id, token.expose().to_owned())
+}
+
+/// A completed settlement of a merchant in the import format, with some fields put in.
+pub fn completed(merchant: &Merchant, fields: Value) -> Value {
+    let mut settlement = settlement(fields);
+    let object = settlement.as_object_mut().expect("an object");
+    object.entry("merchant_id").or_insert_with(|| Value::from(merchant.id.to_string()));
+    settlement
+}
+
+/// How many settlements and deliveries a merchant sees.
+pub async fn seen(merchant: &Merchant) -> (i64, i64) {
+    let total = async |path: &str| merchant.get(path).await.ok()["total"].as_i64().expect("a number");
+    (total("/v1/settlements").await, total("/v1/webhook/deliveries").await)
+}
+
+/// Sends a request, and holds the answer against what every answer must have.
+pub async fn send(ask: Ask) -> Answer {
+    let answer = ask.exchange().await;
+    hold(&answer);
+    answer
+}
+
+/// What every answer of the operator API has: an id, the envelope around an error, details where they help.
+#[track_caller]
+pub fn hold(answer: &Answer) {
+    let id = Uuid::try_parse(answer.header("x-request-id").expect("an id")).expect("a uuid");
+    assert_eq!(id.get_version_num(), 7, "{answer:?}");
+    assert_eq!(answer.header("cache-control"), Some("no-store"), "{answer:?}");
+    assert_eq!(answer.header("content-type"), Some("application/json"), "{answer:?}");
+    if answer.status == 200 {
+        return;
+    }
+    assert!(answer.header("content-language").is_some(), "{answer:?}");
+    assert_eq!(answer.header("vary"), Some("Accept-Language"), "{answer:?}");
+    let body = answer.json();
+    let error = body["error"].as_object().expect("the envelope");
+    assert_eq!(body.as_object().unwrap().len(), 1, "{answer:?}");
+    let is_explained = ["admin_validation_failed", "conflict"].contains(&error["code"].as_str().unwrap());
+    let expected: &[&str] = if is_explained { &["code", "details", "message"] } else { &["code", "message"] };
+    let mut keys: Vec<&str> = error.keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, expected, "{answer:?}");
+    match answer.status {
+        401 => assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"operator\"")),
+        405 => assert_eq!(answer.header("allow"), Some("POST")),
+        503 => assert!(answer.header("retry-after").is_some(), "{answer:?}"),
+        _ => {}
+    }
+}
+
+/// The details of a refusal, which has this status and this code.
+#[track_caller]
+pub fn details(answer: &Answer, status: u16, code: &str) -> Vec<String> {
+    let error = answer.refused(status, code);
+    let details = error["details"].as_array().unwrap_or_else(|| panic!("no details: {error}"));
+    details.iter().map(|detail| detail.as_str().expect("a text").to_owned()).collect()
+}
