@@ -132,7 +132,7 @@ async fn the_token_is_judged_before_anything_else(setup: Setup) {
     let mut connection = Connection::to(office.listener.address).await;
     let head = format!(
         "POST {SETTLEMENTS} HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer op_00\r\n\
-         expect: 100-continue\r\ncontent-length: 9999999999\r\n\r\n"
+         expect: 100-continue\r\ncontent-length: 9\r\n\r\n"
     );
     connection.write(head).await;
     let answer = connection.next().await;
