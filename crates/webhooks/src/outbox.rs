@@ -146,7 +146,7 @@ impl Worker {
         }
     }
 
-    /// One transaction for all. If one of them is at fault each gets its own, so that nobody pays for another.
+    /// One transaction for all. If one of them is at fault each gets its own: nobody pays for another.
     async fn record_group(&self, group: Vec<Job>) {
         let mut settlements = Vec::with_capacity(group.iter().map(|job| job.settlements.len()).sum());
         let (mut sizes, mut callers) = (Vec::new(), Vec::new());
