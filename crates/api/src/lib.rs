@@ -13,6 +13,9 @@
 //! 3. Add it to [`router`], and write `openapi.json` anew with `settle openapi > openapi.json`.
 //! 4. Add its tests. The test client checks every answer against `openapi.json`, and the authorization test
 //!    picks up every route that is listed there.
+//!
+//! An operation for operators goes into the folder `operator`. Its first argument is `Operator`, it returns
+//! [`ApiError`](error::ApiError), and it is described in the README instead of `openapi.json`.
 
 mod deliveries;
 pub mod docs;

@@ -86,7 +86,7 @@ impl Serve {
         } else {
             None
         };
-        let dispatcher = self.dispatch(&context, transport, wake, stop.clone())?;
+        let dispatcher = self.dispatch(&context, transport, wake.clone(), stop.clone())?;
         let drained = drained(stop, merchants, dispatcher);
         if self.runs(Role::Operator) {
             let state = operator_state(&context, messages, wake, metrics, draining);

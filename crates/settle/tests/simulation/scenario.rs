@@ -217,9 +217,8 @@ impl Simulation {
                 (0..number).map(id).map(|id| fixtures::settlement(merchant, id, now)).collect();
             let mut tx = store.begin().await.expect("a transaction");
             tx.merchant_lock(&[merchant]).await.expect("a lock");
-            tx.settlement_record_many(&settlements).await.expect("recorded");
-            let fresh: Vec<_> = settlements.iter().collect();
-            let enqueued = outbox::enqueue(&mut *tx, &fresh, now, &*entropy).await.expect("enqueued");
+            let recorded = tx.settlement_record_many(&settlements).await.expect("recorded").recorded;
+            let enqueued = outbox::enqueue(&mut *tx, &recorded, now, &*entropy).await.expect("enqueued");
             tx.commit().await.expect("a commit");
             world.tell(format_args!("{number} settlements, {} notifications", enqueued.len()));
             track(&*store, &world, merchant, &settlements).await;
