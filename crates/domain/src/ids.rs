@@ -41,7 +41,7 @@ macro_rules! id {
 
         impl fmt::Debug for $name {
             fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.as_hyphenated().fmt(formatter)
+                fmt::Display::fmt(self, formatter)
             }
         }
 

@@ -14,6 +14,7 @@ use crate::system::{SystemClock, SystemEntropy};
 use crate::{logging, wiring};
 
 mod config_show;
+mod demo;
 mod doctor;
 mod key;
 mod listen;
@@ -38,6 +39,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show the whole service at work, with nothing to set up
+    Demo(demo::Demo),
     /// Run the service
     Serve(serve::Serve),
     /// Bring the database to this version's schema
@@ -169,6 +172,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
     match cli.command {
         Command::Openapi => crate::output::print_text(settle_api::openapi_text())?,
         Command::Listen(command) => command.run().await?,
+        Command::Demo(command) => command.run().await?,
         command => return dispatch_configured(command, cli.config.as_deref()).await,
     }
     Ok(ExitCode::SUCCESS)
@@ -186,7 +190,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Key(command) => command.run(Context::open(config).await?).await?,
         Command::Operator(command) => command.run(Context::open(config).await?).await?,
         Command::Settlement(command) => command.run(Context::open(config).await?).await?,
-        Command::Listen(_) | Command::Openapi => {}
+        Command::Demo(_) | Command::Listen(_) | Command::Openapi => {}
     }
     Ok(ExitCode::SUCCESS)
 }

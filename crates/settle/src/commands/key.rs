@@ -70,14 +70,12 @@ impl KeyCommand {
     }
 }
 
-async fn create(
+/// Makes a key, and gives it with its plain text.
+pub(super) async fn make(
     context: &Context,
     merchant_id: MerchantId,
     label: Option<String>,
-    format: CreatedFormat,
-) -> Result<(), CommandFault> {
-    let label = label.map(|label| output::checked_name("the label", &label, LABEL_BYTES_MAX)).transpose();
-    let label = label.map_err(CommandFault::Refused)?;
+) -> Result<(Key, Credential), CommandFault> {
     let now = SystemClock.now();
     let credential = Credential::generate(CredentialKind::ApiKey, &SystemEntropy);
     let key = Key {
@@ -91,6 +89,18 @@ async fn create(
     let mut tx = context.store.begin().await?;
     tx.key_create(&NewKey { key: key.clone(), hash: context.ring.hash(&credential) }).await?;
     tx.commit().await?;
+    Ok((key, credential))
+}
+
+async fn create(
+    context: &Context,
+    merchant_id: MerchantId,
+    label: Option<String>,
+    format: CreatedFormat,
+) -> Result<(), CommandFault> {
+    let label = label.map(|label| output::checked_name("the label", &label, LABEL_BYTES_MAX)).transpose();
+    let label = label.map_err(CommandFault::Refused)?;
+    let (key, credential) = make(context, merchant_id, label).await?;
     let api_key = credential.expose();
     let created =
         Created { key_id: key.key_id, merchant_id, api_key, label: key.label, created_at: key.created_at };

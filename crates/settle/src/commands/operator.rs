@@ -59,8 +59,8 @@ impl OperatorCommand {
     }
 }
 
-async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandFault> {
-    let name = output::checked_name("the name", name, NAME_BYTES_MAX).map_err(CommandFault::Refused)?;
+/// Adds an operator, and gives it with its token.
+pub(super) async fn make(context: &Context, name: String) -> Result<(Operator, Credential), CommandFault> {
     let now = SystemClock.now();
     let credential = Credential::generate(CredentialKind::OperatorToken, &SystemEntropy);
     let operator = Operator {
@@ -78,6 +78,12 @@ async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<
         fault => fault.into(),
     })?;
     tx.commit().await?;
+    Ok((operator, credential))
+}
+
+async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandFault> {
+    let name = output::checked_name("the name", name, NAME_BYTES_MAX).map_err(CommandFault::Refused)?;
+    let (operator, credential) = make(context, name).await?;
     let token = credential.expose();
     let text = format!(
         "Operator {} ({})\n\n    {token}\n\nIt is not shown again.",

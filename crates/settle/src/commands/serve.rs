@@ -37,7 +37,7 @@ const OPERATOR_CONNECTIONS_MAX: usize = 64;
 /// How often samples are sorted into the histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct Serve {
     /// Run only these parts [default: all of them]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,…")]
@@ -67,12 +67,23 @@ impl Serve {
             context = Context::open(config) => context?,
             () = stopped(stop.clone()) => return Ok(()),
         };
+        self.serve(context, metrics, Wake::default(), stop, draining).await
+    }
+
+    /// Runs the service until told to stop. Whoever enqueues something in this process wakes the dispatcher.
+    pub(super) async fn serve(
+        self,
+        context: Context,
+        metrics: PrometheusHandle,
+        wake: Wake,
+        stop: watch::Receiver<bool>,
+        draining: Arc<AtomicBool>,
+    ) -> Result<(), CommandFault> {
         let limits = server_limits(&context.config);
         let messages = Messages::load().map_err(|fault| CommandFault::Refused(fault.to_string()))?;
         let messages = Arc::new(messages);
         let guard = wiring::guard(&context.config)?;
         let transport: Arc<dyn Transport> = Arc::new(wiring::sender(&context.config, guard.clone())?);
-        let wake = Wake::default();
         let merchants = if self.runs(Role::Api) {
             let state = api_state(&context, &messages, guard, transport.clone(), wake.clone());
             let listener = listen("api.listen", context.config.api.listen).await?;
@@ -202,7 +213,7 @@ fn operator_state(
 }
 
 /// Starts counting: before anything listens, so that nothing goes uncounted.
-fn start_metrics() -> Result<PrometheusHandle, CommandFault> {
+pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandFault> {
     let durations = Matcher::Suffix("_seconds".to_owned());
     let recorder = PrometheusBuilder::new().set_buckets_for_metric(durations, &LATENCY_BUCKETS);
     let metrics = recorder.and_then(PrometheusBuilder::install_recorder);
@@ -251,7 +262,7 @@ fn open_files_max() -> usize {
 }
 
 /// Becomes true at the first SIGTERM or SIGINT. The second one ends the process at once.
-fn stop_signal(draining: Arc<AtomicBool>) -> std::io::Result<watch::Receiver<bool>> {
+pub(super) fn stop_signal(draining: Arc<AtomicBool>) -> std::io::Result<watch::Receiver<bool>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
@@ -278,7 +289,7 @@ fn exit_at_once() {
     std::process::exit(INTERRUPTED);
 }
 
-async fn stopped(mut stop: watch::Receiver<bool>) {
+pub(super) async fn stopped(mut stop: watch::Receiver<bool>) {
     // The sender lives as long as the process waits for signals.
     let _ = stop.wait_for(|stop| *stop).await;
 }

@@ -1,0 +1,217 @@
+//! `settle demo`: the whole service at work in one process, with nothing to set up and nothing left behind.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use settle_domain::endpoint::{Endpoint, WebhookSecret};
+use settle_domain::ids::MerchantId;
+use settle_domain::seams::{Clock, random_bytes};
+use settle_store::Merchant;
+use settle_webhooks::outbox::Recorder;
+use settle_webhooks::wake::Wake;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::serve::{Serve, start_metrics, stop_signal};
+use super::{CommandFault, Context, key, operator};
+use crate::config::{self, Config, parse_duration};
+use crate::receiver::{Arrival, Behaviour, Receiver};
+use crate::system::{SystemClock, SystemEntropy};
+use crate::{logging, output};
+
+mod settlements;
+mod story;
+
+/// The ports that are asked for first: those of the README.
+const API_PORT: u16 = 8080;
+const OPERATOR_PORT: u16 = 8081;
+/// How often a settlement completes.
+const SETTLEMENT_INTERVAL: Duration = Duration::from_secs(2);
+/// How long the flaky shop's endpoint is well, and how long it is not.
+const MOOD_INTERVAL: Duration = Duration::from_secs(8);
+/// How often it is said how the queue stands.
+const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Args)]
+pub(super) struct Demo {
+    /// End by itself after this time, as in 1m
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
+    lifetime: Option<Duration>,
+}
+
+/// A merchant of the demo.
+struct Shop {
+    name: &'static str,
+    merchant_id: MerchantId,
+}
+
+impl Demo {
+    pub(super) async fn run(self) -> Result<(), CommandFault> {
+        let folder = tempfile::tempdir()?;
+        let (api, operator_address) = (free_address(API_PORT).await?, free_address(OPERATOR_PORT).await?);
+        let config = settings(folder.path(), api, operator_address)?;
+        logging::start(&config)?;
+        let draining = Arc::new(AtomicBool::new(false));
+        let stop = stop_signal(draining.clone())?;
+        let metrics = start_metrics()?;
+        let context = Context::open(config).await?;
+        let store = context.store.clone();
+
+        let secret = WebhookSecret::parse(hex_secret()).map_err(|_| refused("the secret"))?;
+        let (well, well_now) = watch::channel(Behaviour::default());
+        let (moody, mood_now) = watch::channel(Behaviour::default());
+        let good = Receiver::bind(0, &secret, well_now, Arc::new(SystemClock)).await?;
+        let flaky = Receiver::bind(0, &secret, mood_now, Arc::new(SystemClock)).await?;
+        let nobody = free_address(0).await?;
+        let mut shops = Vec::new();
+        for (name, address) in
+            [("good shop", good.address()?), ("flaky shop", flaky.address()?), ("gone shop", nobody)]
+        {
+            shops.push(open_shop(&context, name, address, &secret).await?);
+        }
+        let (_, key) = key::make(&context, shops[0].merchant_id, None).await?;
+        let (_, token) = operator::make(&context, "demo".to_owned()).await?;
+        output::print_text(&story::welcome(api, operator_address, key.expose(), token.expose()))?;
+
+        let wake = Wake::default();
+        let recorder =
+            Recorder::start(store.clone(), wake.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy));
+        let service = Serve::default().serve(context, metrics, wake, stop, draining);
+        let show = |shop: &'static str| move |arrival: &Arrival| tell(&story::arrived(shop, arrival));
+        let ended = async {
+            match self.lifetime {
+                Some(lifetime) => tokio::time::sleep(lifetime).await,
+                None => std::future::pending().await,
+            }
+        };
+        let life = async {
+            tokio::join!(
+                settle_for_ever(&recorder, &shops),
+                flap(&moody),
+                summarize(&*store),
+                good.run(show("good shop"), std::future::pending()),
+                flaky.run(show("flaky shop"), std::future::pending()),
+            );
+        };
+        let _kept = well;
+        tokio::select! {
+            served = service => served?,
+            () = life => {}
+            () = ended => {}
+        }
+        output::print_text(story::FAREWELL)?;
+        Ok(())
+    }
+}
+
+/// The service's own settings, whatever this machine has set: the demo touches nothing but its folder.
+fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> Result<Config, CommandFault> {
+    let file = folder.join("settle.toml");
+    std::fs::write(&file, "")?;
+    let set = |name: &str, value: String| (format!("SETTLE_{name}"), value);
+    let environment = vec![
+        set("DATA_DIR", folder.join("data").display().to_string()),
+        set("API__LISTEN", api.to_string()),
+        set("OPERATOR__LISTEN", operator.to_string()),
+        set("WEBHOOK__ALLOW_HTTP", "true".to_owned()),
+        set("WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8".to_owned()),
+        // The life of a delivery in seconds instead of hours.
+        set("WEBHOOK__RETRY_FIRST", "2s".to_owned()),
+        set("WEBHOOK__RETRY_MAX", "8s".to_owned()),
+        set("WEBHOOK__MAX_ATTEMPTS", "4".to_owned()),
+        // The alert of a delivery that died, as operations see it; the rest is told below.
+        set("LOG__LEVEL", "error".to_owned()),
+        set("LOG__FORMAT", "text".to_owned()),
+    ];
+    Ok(config::load(Some(&file), &environment)?.0)
+}
+
+/// The port wanted, or another one that is free.
+async fn free_address(wanted: u16) -> Result<SocketAddr, CommandFault> {
+    let taken = match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
+    };
+    Ok(taken?.local_addr()?)
+}
+
+fn hex_secret() -> String {
+    hex::encode(random_bytes::<16>(&SystemEntropy))
+}
+
+fn refused(what: &str) -> CommandFault {
+    CommandFault::Refused(format!("{what} of the demo cannot be made"))
+}
+
+async fn open_shop(
+    context: &Context,
+    name: &'static str,
+    address: SocketAddr,
+    secret: &WebhookSecret,
+) -> Result<Shop, CommandFault> {
+    let now = SystemClock.now();
+    let merchant_id = MerchantId::new(now, &SystemEntropy);
+    let endpoint = Endpoint {
+        url: format!("http://{address}/webhook"),
+        secret: context.ring.seal(merchant_id, secret, &SystemEntropy),
+    };
+    let mut tx = context.store.begin().await?;
+    tx.merchant_create(&Merchant { merchant_id, name: name.to_owned(), created_at: now }).await?;
+    tx.endpoint_put(merchant_id, &endpoint).await?;
+    tx.commit().await?;
+    Ok(Shop { name, merchant_id })
+}
+
+/// Settlements complete, one shop after the other.
+async fn settle_for_ever(recorder: &Recorder, shops: &[Shop]) {
+    let mut due = tokio::time::interval(SETTLEMENT_INTERVAL);
+    for number in 0.. {
+        due.tick().await;
+        // The shop whose endpoint is gone settles seldom: one death is enough to see.
+        let shop = match number % 8 {
+            0 | 2 | 3 | 5 | 6 => &shops[0],
+            1 | 4 => &shops[1],
+            _ => &shops[2],
+        };
+        let completed = match settlements::settlement(shop.merchant_id, number) {
+            Ok(completed) => completed,
+            Err(fault) => return tell(&fault.to_string()),
+        };
+        tell(&story::settled(shop.name, &completed.settlement));
+        if let Err(fault) = recorder.record(vec![completed.into()]).await {
+            tell(&format!("not recorded: {fault}"));
+        }
+    }
+}
+
+/// The flaky shop's endpoint fails for a while, and recovers.
+async fn flap(moody: &watch::Sender<Behaviour>) {
+    let mut due = tokio::time::interval(MOOD_INTERVAL);
+    due.tick().await;
+    loop {
+        for status in [axum::http::StatusCode::INTERNAL_SERVER_ERROR, axum::http::StatusCode::OK] {
+            due.tick().await;
+            moody.send_replace(Behaviour { status, delay: Duration::ZERO });
+            tell(&story::mood(status));
+        }
+    }
+}
+
+async fn summarize(store: &dyn settle_store::Store) {
+    let mut due = tokio::time::interval(SUMMARY_INTERVAL);
+    due.tick().await;
+    loop {
+        due.tick().await;
+        if let Ok(depth) = store.queue_depth().await {
+            tell(&story::summary(depth));
+        }
+    }
+}
+
+/// Prints a line of what happens. Whoever has closed the other end does not want to know.
+fn tell(line: &str) {
+    let _ = output::print_text(line);
+}
