@@ -75,9 +75,11 @@ settle_store::statements! {
         RETURNING deliveries.merchant_id, deliveries.delivery_id, deliveries.status";
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = $3
-        WHERE merchant_id = $1 AND delivery_id = $2 AND status = 'dead'
-        RETURNING delivery_id, settlement_id, event_type, status, attempts, created_at,
-                  delivered_at, next_attempt_at, response_status, last_error, url";
+        FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, delivery_id)
+        WHERE deliveries.merchant_id = asked.merchant_id AND deliveries.delivery_id = asked.delivery_id
+          AND deliveries.status = 'dead'
+        RETURNING deliveries.merchant_id, deliveries.delivery_id, settlement_id, event_type, status, attempts,
+                  created_at, delivered_at, next_attempt_at, response_status, last_error, url";
     // Rows that are due at $5 have come.
     hot COUNT_ENQUEUED = "
         UPDATE merchant_counts
@@ -178,21 +180,24 @@ impl DeliveryWrites for PostgresTx {
         updated.iter().map(|row| id(row, "delivery_id", DeliveryId)).collect()
     }
 
-    async fn delivery_requeue(
+    async fn delivery_requeue_many(
         &mut self,
-        merchant: MerchantId,
-        delivery_id: DeliveryId,
+        deliveries: &[(MerchantId, DeliveryId)],
         at: Timestamp,
-    ) -> StoreResult<Option<Delivery>> {
-        let query = sqlx::query(REQUEUE).bind(merchant.0).bind(delivery_id.0).bind(At(at));
-        let Some(row) = query.fetch_optional(&mut *self.inner).await.map_err(store_error)? else {
-            return Ok(None);
-        };
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        let query = sqlx::query(REQUEUE)
+            .bind(array(deliveries, |(merchant, _)| merchant.0))
+            .bind(array(deliveries, |(_, delivery)| delivery.0))
+            .bind(At(at));
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let requeued = rows.iter().map(owned_delivery).collect::<StoreResult<Vec<_>>>()?;
         let mut changes = CountChanges::default();
-        changes.add(merchant, DeliveryStatus::Dead, -1);
-        changes.add(merchant, DeliveryStatus::Pending, 1);
+        for (merchant, _) in &requeued {
+            changes.add(*merchant, DeliveryStatus::Dead, -1);
+            changes.add(*merchant, DeliveryStatus::Pending, 1);
+        }
         self.count_enqueued(changes, at).await?;
-        delivery(&row).map(Some)
+        Ok(requeued)
     }
 }
 
@@ -234,6 +239,11 @@ fn bind_changes<'q>(
 fn status(row: &PgRow) -> StoreResult<DeliveryStatus> {
     let text: String = column(row, "status")?;
     text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))
+}
+
+/// A delivery and whose it is.
+fn owned_delivery(row: &PgRow) -> StoreResult<(MerchantId, Delivery)> {
+    Ok((id(row, "merchant_id", MerchantId)?, delivery(row)?))
 }
 
 pub(crate) fn delivery(row: &PgRow) -> StoreResult<Delivery> {

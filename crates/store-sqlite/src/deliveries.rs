@@ -70,10 +70,13 @@ settle_store::statements! {
           AND deliveries.next_attempt_at = state.seen_next_attempt_at
         RETURNING deliveries.merchant_id, deliveries.delivery_id, deliveries.status";
     hot REQUEUE = "
-        UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?3
-        WHERE merchant_id = ?1 AND delivery_id = ?2 AND status = 'dead'
-        RETURNING delivery_id, settlement_id, event_type, status, attempts, created_at,
-                  delivered_at, next_attempt_at, response_status, last_error, url";
+        UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?2
+        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id
+              FROM json_each(?1) AS row) AS asked
+        WHERE deliveries.merchant_id = asked.merchant_id AND deliveries.delivery_id = asked.delivery_id
+          AND deliveries.status = 'dead'
+        RETURNING deliveries.merchant_id, deliveries.delivery_id, settlement_id, event_type, status, attempts,
+                  created_at, delivered_at, next_attempt_at, response_status, last_error, url";
     // Rows that are due at ?2 have come.
     hot COUNT_ENQUEUED = "
         UPDATE merchant_counts
@@ -180,21 +183,26 @@ impl DeliveryWrites for SqliteTx {
         updated.iter().map(|row| id(row, "delivery_id", DeliveryId)).collect()
     }
 
-    async fn delivery_requeue(
+    async fn delivery_requeue_many(
         &mut self,
-        merchant: MerchantId,
-        delivery_id: DeliveryId,
+        deliveries: &[(MerchantId, DeliveryId)],
         at: Timestamp,
-    ) -> StoreResult<Option<Delivery>> {
-        let query = sqlx::query(REQUEUE).bind(merchant.0).bind(delivery_id.0).bind(at.as_micros());
-        let Some(row) = query.fetch_optional(&mut *self.inner).await.map_err(store_error)? else {
-            return Ok(None);
-        };
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        let rows = json_rows(
+            deliveries
+                .iter()
+                .map(|(merchant, delivery)| json!([hex(merchant.0.as_bytes()), hex(delivery.0.as_bytes())])),
+        );
+        let query = sqlx::query(REQUEUE).bind(rows).bind(at.as_micros());
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let requeued = rows.iter().map(owned_delivery).collect::<StoreResult<Vec<_>>>()?;
         let mut changes = CountChanges::default();
-        changes.add(merchant, DeliveryStatus::Dead, -1);
-        changes.add(merchant, DeliveryStatus::Pending, 1);
+        for (merchant, _) in &requeued {
+            changes.add(*merchant, DeliveryStatus::Dead, -1);
+            changes.add(*merchant, DeliveryStatus::Pending, 1);
+        }
         self.count_enqueued(changes, at).await?;
-        delivery(&row).map(Some)
+        Ok(requeued)
     }
 }
 
@@ -231,6 +239,11 @@ fn json_changes(changes: &[(MerchantId, [i64; 3])]) -> String {
 fn status(row: &SqliteRow) -> StoreResult<DeliveryStatus> {
     let text: String = column(row, "status")?;
     text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))
+}
+
+/// A delivery and whose it is.
+fn owned_delivery(row: &SqliteRow) -> StoreResult<(MerchantId, Delivery)> {
+    Ok((id(row, "merchant_id", MerchantId)?, delivery(row)?))
 }
 
 pub(crate) fn delivery(row: &SqliteRow) -> StoreResult<Delivery> {

@@ -87,7 +87,7 @@ pub trait DeliveryReads {
 
 /// Changes to deliveries.
 #[async_trait]
-pub trait DeliveryWrites {
+pub trait DeliveryWrites: Send {
     /// Enqueues deliveries. Their merchants are locked first.
     async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()>;
 
@@ -99,12 +99,22 @@ pub trait DeliveryWrites {
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>>;
 
-    /// Makes a dead delivery pending again, its counter at 0 and due now. `None` when the merchant has no
-    /// such delivery, or it is not dead. The merchant is locked first.
+    /// Makes dead deliveries pending again, their counters at 0 and due now. Gives those that were changed:
+    /// what the merchant does not have, or is not dead, is left out. Their merchants are locked first.
+    async fn delivery_requeue_many(
+        &mut self,
+        deliveries: &[(MerchantId, DeliveryId)],
+        at: Timestamp,
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>>;
+
+    /// The same for one. `None` when the merchant has no such delivery, or it is not dead.
     async fn delivery_requeue(
         &mut self,
         merchant: MerchantId,
         delivery: DeliveryId,
         at: Timestamp,
-    ) -> StoreResult<Option<Delivery>>;
+    ) -> StoreResult<Option<Delivery>> {
+        let requeued = self.delivery_requeue_many(&[(merchant, delivery)], at).await?;
+        Ok(requeued.into_iter().next().map(|(_, delivery)| delivery))
+    }
 }

@@ -1,12 +1,15 @@
 //! Notification deliveries.
 
+use std::collections::BTreeMap;
+
 use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::ids::{DeliveryId, MerchantId};
 
 use super::fixtures::{
     at, deliveries, delivery, enqueue, fresh_uuid, listed, merchant, page, record_states, requeue,
+    requeue_many,
 };
-use crate::{DeliveryState, NewDelivery, Seen, Store};
+use crate::{DeliveryState, NewDelivery, Seen, Shard, Store};
 
 fn failed() -> DeliveryEvent {
     DeliveryEvent::Failed { response_status: Some(503), error: "answered with status 503".to_owned() }
@@ -165,4 +168,44 @@ pub async fn a_requeue_does_not_move_its_row(store: &dyn Store) {
     let ids: Vec<DeliveryId> =
         deliveries(store, merchant, None).await.rows.iter().map(|row| row.delivery_id).collect();
     assert_eq!(ids, [young.delivery_id, old.delivery_id]);
+}
+
+/// Of several merchants, each named as often as one likes; counts and the times they are due follow.
+pub async fn requeue_of_many_changes_the_dead_ones_alone(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let expected =
+        [(one, dead(store, one).await), (one, dead(store, one).await), (two, dead(store, two).await)];
+    let untouched = dead(store, two).await;
+    let (pending, done) = (delivery(one, at(5_000)), delivery(one, at(2)));
+    enqueue(store, &[pending.clone(), done.clone()]).await;
+    let delivered = after(&done, &[DeliveryEvent::Answered { response_status: 200 }]);
+    record_states(store, one, std::slice::from_ref(&delivered)).await;
+
+    let mut asked: Vec<(MerchantId, DeliveryId)> =
+        expected.iter().map(|(merchant, dead)| (*merchant, dead.delivery_id)).collect();
+    asked.push(asked[0]);
+    asked.extend([(one, pending.delivery_id), (one, done.delivery_id)]);
+    asked.extend([(one, untouched.delivery_id), (two, DeliveryId(fresh_uuid()))]);
+    let requeued = requeue_many(store, &asked, at(4_000)).await;
+    let mut by_id = BTreeMap::new();
+    for (merchant, mut row) in expected {
+        row.apply(DeliveryEvent::RedeliveryAsked, at(4_000), &RetryPolicy::default()).unwrap();
+        by_id.insert((merchant, row.delivery_id), row);
+    }
+    assert_eq!(requeued.len(), by_id.len(), "once each");
+    for (merchant, row) in requeued {
+        assert_eq!(Some(&row), by_id.get(&(merchant, row.delivery_id)));
+    }
+    for (merchant, totals) in [(one, [3, 1, 0]), (two, [1, 0, 1])] {
+        for (status, total) in DeliveryStatus::ALL.into_iter().zip(totals) {
+            assert_eq!(deliveries(store, merchant, Some(status)).await.total, total, "{status}");
+        }
+    }
+    let rows = deliveries(store, one, None).await.rows;
+    assert!(rows.contains(&listed(&pending)) && rows.contains(&delivered), "{rows:?}");
+    let shards: Vec<Shard> = Shard::all().collect();
+    let due = store.queue_due(&shards, at(4_000), &[], 10).await.unwrap();
+    assert_eq!(due.len(), 2, "{due:?}");
+    assert!(due.iter().all(|due| due.due_at == at(4_000)), "{due:?}");
+    assert_eq!(requeue_many(store, &asked, at(9_000)).await, [], "none of them is dead any more");
 }

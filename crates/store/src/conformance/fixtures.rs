@@ -152,6 +152,20 @@ pub async fn requeue(
     requeued
 }
 
+/// Asks for many redeliveries, and commits.
+pub async fn requeue_many(
+    store: &dyn Store,
+    asked: &[(MerchantId, DeliveryId)],
+    now: Timestamp,
+) -> Vec<(MerchantId, Delivery)> {
+    let merchants: Vec<MerchantId> = asked.iter().map(|(merchant, _)| *merchant).collect();
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&merchants).await.unwrap();
+    let requeued = tx.delivery_requeue_many(asked, now).await.unwrap();
+    tx.commit().await.unwrap();
+    requeued
+}
+
 /// An endpoint with the given secret.
 #[must_use]
 pub fn endpoint(secret: &[u8]) -> Endpoint {

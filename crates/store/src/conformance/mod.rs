@@ -122,6 +122,7 @@ macro_rules! conformance_suite {
                 requeue_of_a_dead_row,
                 requeue_finds_nothing_else,
                 a_requeue_does_not_move_its_row,
+                requeue_of_many_changes_the_dead_ones_alone,
             }
             endpoints {
                 put_find_replace,
