@@ -7,11 +7,13 @@ use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    CountChanges, DUE_LAG, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult,
+    CountChanges, DUE_LAG, DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites,
+    NewDelivery, StoreError, StoreResult,
 };
 use sqlx::Postgres;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
+use uuid::Uuid;
 
 use crate::convert::{At, array, column, id, optional_time, time};
 use crate::error::store_error;
@@ -54,6 +56,55 @@ settle_store::statements! {
                    delivered_at, next_attempt_at, response_status, last_error, url
             FROM deliveries WHERE merchant_id = $1 AND delivery_id = page.delivery_id LIMIT 1
         ) AS row";
+    // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not named
+    // is the range of all ids, a time or a place that is not named is the end of theirs.
+    cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
+    SEARCH = "
+        SELECT owner.merchant_id, found.* FROM merchant_counts AS owner
+        CROSS JOIN LATERAL (
+            SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
+                   delivered_at, next_attempt_at, response_status, last_error, url
+            FROM deliveries
+            WHERE merchant_id = owner.merchant_id AND created_at >= $3 AND ($4 = '' OR starts_with(url, $4))
+              AND (created_at, delivery_id, merchant_id) < ($5, $6, $7)
+            ORDER BY created_at DESC, delivery_id DESC LIMIT $8
+        ) AS found
+        WHERE owner.merchant_id BETWEEN $1 AND $2
+        ORDER BY found.created_at DESC, found.delivery_id DESC, owner.merchant_id DESC LIMIT $8";
+    cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
+    SEARCH_OF_STATUS = "
+        SELECT owner.merchant_id, found.* FROM merchant_counts AS owner
+        CROSS JOIN LATERAL (
+            SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
+                   delivered_at, next_attempt_at, response_status, last_error, url
+            FROM deliveries
+            WHERE merchant_id = owner.merchant_id AND status = $9
+              AND created_at >= $3 AND ($4 = '' OR starts_with(url, $4))
+              AND (created_at, delivery_id, merchant_id) < ($5, $6, $7)
+            ORDER BY created_at DESC, delivery_id DESC LIMIT $8
+        ) AS found
+        WHERE owner.merchant_id BETWEEN $1 AND $2
+        ORDER BY found.created_at DESC, found.delivery_id DESC, owner.merchant_id DESC LIMIT $8";
+    cold "an operator's; reads every index entry that is counted, with a URL every row"
+    COUNT = "
+        SELECT owner.merchant_id, found.number FROM merchant_counts AS owner
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS number FROM deliveries
+            WHERE merchant_id = owner.merchant_id AND status = ANY ($5)
+              AND created_at >= $3 AND ($4 = '' OR starts_with(url, $4))
+        ) AS found
+        WHERE owner.merchant_id BETWEEN $1 AND $2 AND found.number > 0
+        ORDER BY owner.merchant_id";
+    cold "an operator's; a look-up for each id and merchant"
+    FIND_MANY = "
+        SELECT owner.merchant_id, found.* FROM unnest($1::uuid[]) AS asked (delivery_id)
+        CROSS JOIN merchant_counts AS owner
+        CROSS JOIN LATERAL (
+            SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
+                   delivered_at, next_attempt_at, response_status, last_error, url
+            FROM deliveries
+            WHERE merchant_id = owner.merchant_id AND delivery_id = asked.delivery_id LIMIT 1
+        ) AS found";
     hot ENQUEUE = "
         INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
                                 created_at, next_attempt_at, url)
@@ -129,6 +180,44 @@ impl DeliveryReads for PostgresStore {
             rows: rows.iter().map(delivery).collect::<StoreResult<_>>()?,
             total: column(first, "total")?,
         })
+    }
+
+    async fn delivery_search(
+        &self,
+        filter: &DeliveryFilter,
+        after: Option<DeliveryCursor>,
+        limit: i64,
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        let after = after.unwrap_or(DeliveryCursor::START);
+        let statement = if filter.status.is_some() { SEARCH_OF_STATUS } else { SEARCH };
+        // Planned with its values: for a limit it does not know, the planner would rather read and sort all
+        // that a merchant has.
+        let mut query = bind_filter(sqlx::query(statement).persistent(false), filter)
+            .bind(At(after.created_at))
+            .bind(after.delivery_id.0)
+            .bind(after.merchant_id.0)
+            .bind(limit);
+        if let Some(status) = filter.status {
+            query = query.bind(status.as_str());
+        }
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(owned_delivery).collect()
+    }
+
+    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, i64)>> {
+        let statuses = filter.status.map_or(DeliveryStatus::ALL.to_vec(), |status| vec![status]);
+        let query = bind_filter(sqlx::query(COUNT), filter).bind(array(&statuses, |status| status.as_str()));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, column(row, "number")?))).collect()
+    }
+
+    async fn delivery_find_many(
+        &self,
+        deliveries: &[DeliveryId],
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        let query = sqlx::query(FIND_MANY).bind(array(deliveries, |delivery| delivery.0));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(owned_delivery).collect()
     }
 }
 
@@ -222,6 +311,18 @@ impl PostgresTx {
         }
         Ok(())
     }
+}
+
+/// The first four arguments of a search.
+fn bind_filter<'q>(
+    query: Query<'q, Postgres, PgArguments>,
+    filter: &'q DeliveryFilter,
+) -> Query<'q, Postgres, PgArguments> {
+    query
+        .bind(filter.merchant.map_or(Uuid::nil(), |merchant| merchant.0))
+        .bind(filter.merchant.map_or(Uuid::max(), |merchant| merchant.0))
+        .bind(At(filter.since.unwrap_or(Timestamp::MIN)))
+        .bind(filter.url.as_deref().unwrap_or_default())
 }
 
 /// The first four arguments of both ways to count.

@@ -8,9 +8,13 @@ use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    CountChanges, DUE_LAG, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError, StoreResult,
+    CountChanges, DUE_LAG, DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites,
+    NewDelivery, StoreError, StoreResult,
 };
-use sqlx::sqlite::SqliteRow;
+use sqlx::Sqlite;
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
+use uuid::Uuid;
 
 use crate::convert::{column, hex, id, json_rows, optional_time, time};
 use crate::error::store_error;
@@ -46,6 +50,56 @@ settle_store::statements! {
             FROM deliveries WHERE merchant_id = ?1 AND status = ?4
             ORDER BY created_at DESC, delivery_id DESC LIMIT ?2 OFFSET ?3
         )";
+    // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not named
+    // is the range of all ids, a time or a place that is not named is the end of theirs. Differs because SQLite
+    // has no lateral joins.
+    cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
+    SEARCH = "
+        SELECT found.merchant_id, found.delivery_id, found.settlement_id, found.event_type, found.status,
+               found.attempts, found.created_at, found.delivered_at, found.next_attempt_at,
+               found.response_status, found.last_error, found.url
+        FROM merchant_counts AS owner
+        CROSS JOIN deliveries AS found ON found.rowid IN (
+            SELECT rowid FROM deliveries
+            WHERE merchant_id = owner.merchant_id
+              AND created_at >= ?3 AND (?4 = '' OR substr(url, 1, length(?4)) = ?4)
+              AND (created_at, delivery_id, merchant_id) < (?5, ?6, ?7)
+            ORDER BY created_at DESC, delivery_id DESC LIMIT ?8
+        )
+        WHERE owner.merchant_id BETWEEN ?1 AND ?2
+        ORDER BY found.created_at DESC, found.delivery_id DESC, found.merchant_id DESC LIMIT ?8";
+    cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
+    SEARCH_OF_STATUS = "
+        SELECT found.merchant_id, found.delivery_id, found.settlement_id, found.event_type, found.status,
+               found.attempts, found.created_at, found.delivered_at, found.next_attempt_at,
+               found.response_status, found.last_error, found.url
+        FROM merchant_counts AS owner
+        CROSS JOIN deliveries AS found ON found.rowid IN (
+            SELECT rowid FROM deliveries
+            WHERE merchant_id = owner.merchant_id AND status = ?9
+              AND created_at >= ?3 AND (?4 = '' OR substr(url, 1, length(?4)) = ?4)
+              AND (created_at, delivery_id, merchant_id) < (?5, ?6, ?7)
+            ORDER BY created_at DESC, delivery_id DESC LIMIT ?8
+        )
+        WHERE owner.merchant_id BETWEEN ?1 AND ?2
+        ORDER BY found.created_at DESC, found.delivery_id DESC, found.merchant_id DESC LIMIT ?8";
+    cold "an operator's; reads every index entry that is counted and its row"
+    COUNT = "
+        SELECT owner.merchant_id, count(*) AS number FROM merchant_counts AS owner
+        CROSS JOIN json_each(?5) AS asked
+        CROSS JOIN deliveries AS found
+            ON found.merchant_id = owner.merchant_id AND found.status = asked.value AND found.created_at >= ?3
+        WHERE owner.merchant_id BETWEEN ?1 AND ?2 AND (?4 = '' OR substr(found.url, 1, length(?4)) = ?4)
+        GROUP BY owner.merchant_id ORDER BY owner.merchant_id";
+    cold "an operator's; a look-up for each id and merchant"
+    FIND_MANY = "
+        SELECT found.merchant_id, found.delivery_id, found.settlement_id, found.event_type, found.status,
+               found.attempts, found.created_at, found.delivered_at, found.next_attempt_at,
+               found.response_status, found.last_error, found.url
+        FROM json_each(?1) AS asked
+        CROSS JOIN merchant_counts AS owner
+        CROSS JOIN deliveries AS found
+            ON found.merchant_id = owner.merchant_id AND found.delivery_id = unhex(asked.value)";
     hot ENQUEUE = "
         INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
                                 created_at, next_attempt_at, url)
@@ -125,6 +179,44 @@ impl DeliveryReads for SqliteStore {
             rows: rows.iter().map(delivery).collect::<StoreResult<_>>()?,
             total: column(first, "total")?,
         })
+    }
+
+    async fn delivery_search(
+        &self,
+        filter: &DeliveryFilter,
+        after: Option<DeliveryCursor>,
+        limit: i64,
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        let after = after.unwrap_or(DeliveryCursor::START);
+        let statement = if filter.status.is_some() { SEARCH_OF_STATUS } else { SEARCH };
+        let mut query = bind_filter(sqlx::query(statement), filter)
+            .bind(after.created_at.as_micros())
+            .bind(after.delivery_id.0)
+            .bind(after.merchant_id.0)
+            .bind(limit);
+        if let Some(status) = filter.status {
+            query = query.bind(status.as_str());
+        }
+        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        rows.iter().map(owned_delivery).collect()
+    }
+
+    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, i64)>> {
+        let statuses = filter.status.map_or(DeliveryStatus::ALL.to_vec(), |status| vec![status]);
+        let statuses = json_rows(statuses.iter().map(|status| json!(status)));
+        let query = bind_filter(sqlx::query(COUNT), filter).bind(statuses);
+        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, column(row, "number")?))).collect()
+    }
+
+    async fn delivery_find_many(
+        &self,
+        deliveries: &[DeliveryId],
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        let ids = json_rows(deliveries.iter().map(|delivery| hex(delivery.0.as_bytes())));
+        let query = sqlx::query(FIND_MANY).bind(ids);
+        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        rows.iter().map(owned_delivery).collect()
     }
 }
 
@@ -227,6 +319,18 @@ impl SqliteTx {
         }
         Ok(())
     }
+}
+
+/// The first four arguments of a search.
+fn bind_filter<'q>(
+    query: Query<'q, Sqlite, SqliteArguments>,
+    filter: &'q DeliveryFilter,
+) -> Query<'q, Sqlite, SqliteArguments> {
+    query
+        .bind(filter.merchant.map_or(Uuid::nil(), |merchant| merchant.0))
+        .bind(filter.merchant.map_or(Uuid::max(), |merchant| merchant.0))
+        .bind(filter.since.unwrap_or(Timestamp::MIN).as_micros())
+        .bind(filter.url.as_deref().unwrap_or_default())
 }
 
 /// The first argument of both ways to count.

@@ -7,6 +7,7 @@ use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::time::Timestamp;
+use uuid::Uuid;
 
 use crate::StoreResult;
 
@@ -73,6 +74,50 @@ impl CountChanges {
     }
 }
 
+/// Which deliveries an operator looks for, over all merchants. What is not named does not narrow.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeliveryFilter {
+    /// Whose.
+    pub merchant: Option<MerchantId>,
+    /// Of which status.
+    pub status: Option<DeliveryStatus>,
+    /// Enqueued then or later.
+    pub since: Option<Timestamp>,
+    /// What the endpoint's URL starts with.
+    pub url: Option<String>,
+}
+
+/// A place in the order of a search. Nothing that happens to a delivery moves it, so that whoever goes on from
+/// where the last page ended meets each delivery once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveryCursor {
+    /// When the delivery was enqueued.
+    pub created_at: Timestamp,
+    /// Which delivery.
+    pub delivery_id: DeliveryId,
+    /// Whose it is.
+    pub merchant_id: MerchantId,
+}
+
+impl DeliveryCursor {
+    /// Before everything: where a search without a place begins.
+    pub const START: DeliveryCursor = DeliveryCursor {
+        created_at: Timestamp::MAX,
+        delivery_id: DeliveryId(Uuid::max()),
+        merchant_id: MerchantId(Uuid::max()),
+    };
+
+    /// The place of a delivery that was found.
+    #[must_use]
+    pub fn at((merchant_id, delivery): &(MerchantId, Delivery)) -> DeliveryCursor {
+        DeliveryCursor {
+            created_at: delivery.created_at,
+            delivery_id: delivery.delivery_id,
+            merchant_id: *merchant_id,
+        }
+    }
+}
+
 /// Questions about deliveries.
 #[async_trait]
 pub trait DeliveryReads {
@@ -83,6 +128,22 @@ pub trait DeliveryReads {
         status: Option<DeliveryStatus>,
         page: PageRequest,
     ) -> StoreResult<Page<Delivery>>;
+
+    /// An operator's view: deliveries of all merchants that match, newest first, from the first one after the
+    /// given place.
+    async fn delivery_search(
+        &self,
+        filter: &DeliveryFilter,
+        after: Option<DeliveryCursor>,
+        limit: i64,
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>>;
+
+    /// How many deliveries match, for each merchant that has any, in the order of their ids.
+    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, i64)>>;
+
+    /// The deliveries with the given ids, for an operator who does not know whose they are.
+    async fn delivery_find_many(&self, deliveries: &[DeliveryId])
+    -> StoreResult<Vec<(MerchantId, Delivery)>>;
 }
 
 /// Changes to deliveries.

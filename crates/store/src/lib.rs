@@ -10,7 +10,8 @@
 //! # How to add a query
 //!
 //! 1. Add the method to the noun's `…Reads` or `…Writes` here, resource before verb (`delivery_requeue`). A
-//!    merchant's rows are reached through its id: no method reads them without one.
+//!    merchant's rows are reached through its id: no method reads them without one, but for an operator's
+//!    search, which goes from merchant to merchant.
 //! 2. Write the SQL in the same file of both backends, inside `statements!`, as `hot` when a request or a
 //!    delivery waits for it. Batches are one statement, not a loop. Where the backends differ, a comment says
 //!    "differs because".
@@ -45,7 +46,10 @@ pub mod conformance;
 pub use alerts::{
     ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, EndpointDeaths, PutOff, by_endpoint,
 };
-pub use deliveries::{CountChanges, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Seen};
+pub use deliveries::{
+    CountChanges, DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery,
+    Seen,
+};
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use error::StoreError;
 pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};

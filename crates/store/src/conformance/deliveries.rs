@@ -9,7 +9,7 @@ use super::fixtures::{
     at, deliveries, delivery, enqueue, fresh_uuid, listed, merchant, page, record_states, requeue,
     requeue_many,
 };
-use crate::{DeliveryState, NewDelivery, Seen, Shard, Store};
+use crate::{DeliveryCursor, DeliveryFilter, DeliveryState, NewDelivery, Seen, Shard, Store};
 
 fn failed() -> DeliveryEvent {
     DeliveryEvent::Failed { response_status: Some(503), error: "answered with status 503".to_owned() }
@@ -208,4 +208,142 @@ pub async fn requeue_of_many_changes_the_dead_ones_alone(store: &dyn Store) {
     assert_eq!(due.len(), 2, "{due:?}");
     assert!(due.iter().all(|due| due.due_at == at(4_000)), "{due:?}");
     assert_eq!(requeue_many(store, &asked, at(9_000)).await, [], "none of them is dead any more");
+}
+
+type Owned = (MerchantId, Delivery);
+
+async fn search(store: &dyn Store, filter: &DeliveryFilter) -> Vec<Owned> {
+    store.delivery_search(filter, None, 1_000).await.unwrap()
+}
+
+/// By the time they were enqueued, whoever's they are; then by id.
+pub async fn a_search_finds_all_merchants_newest_first(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    assert_eq!(search(store, &DeliveryFilter::default()).await, []);
+    let [a, b, c, d] =
+        [(one, 3), (two, 5), (one, 4), (two, 3)].map(|(owner, time)| delivery(owner, at(time)));
+    enqueue(store, &[a.clone(), c.clone()]).await;
+    enqueue(store, &[b.clone(), d.clone()]).await;
+    let expected = [(two, listed(&b)), (one, listed(&c)), (two, listed(&d)), (one, listed(&a))];
+    assert_eq!(search(store, &DeliveryFilter::default()).await, expected);
+    let first = store.delivery_search(&DeliveryFilter::default(), None, 2).await.unwrap();
+    assert_eq!(first, expected[..2]);
+}
+
+/// Each condition by itself and all of them together; the counts say the same.
+pub async fn a_search_gives_what_its_filter_says(store: &dyn Store) {
+    let merchants = [merchant(store).await, merchant(store).await];
+    let unknown = MerchantId(fresh_uuid());
+    let urls = ["https://a.example/hook", "https://a.example/hook2", "https://A.example/_%"];
+    let mut all: Vec<Owned> = Vec::new();
+    for (owner, number) in merchants.iter().flat_map(|owner| (0..9).map(move |number| (*owner, number))) {
+        let url = urls[number % 3].to_owned();
+        let new = NewDelivery { url, ..delivery(owner, at(number as u64)) };
+        enqueue(store, std::slice::from_ref(&new)).await;
+        let events = [vec![], vec![DeliveryEvent::Answered { response_status: 200 }], vec![failed(); 8]];
+        let row = after(&new, &events[number / 3]);
+        record_states(store, owner, std::slice::from_ref(&row)).await;
+        all.push((owner, row));
+    }
+    all.sort_by_key(|(_, row)| std::cmp::Reverse((row.created_at, row.delivery_id)));
+
+    let owners = [None, Some(merchants[0]), Some(merchants[1]), Some(unknown)];
+    let statuses = DeliveryStatus::ALL.map(Some).into_iter().chain([None]);
+    let times = [None, Some(at(0)), Some(at(4)), Some(at(99))];
+    let starts =
+        [None, Some("https://a.example/hook"), Some(urls[1]), Some(urls[2]), Some("https://a.example/_")];
+    for filter in owners.into_iter().flat_map(|merchant| {
+        let statuses = statuses.clone();
+        statuses.flat_map(move |status| {
+            times.into_iter().flat_map(move |since| {
+                let filter = move |url: Option<&str>| DeliveryFilter {
+                    merchant,
+                    status,
+                    since,
+                    url: url.map(str::to_owned),
+                };
+                starts.into_iter().map(filter)
+            })
+        })
+    }) {
+        let expected: Vec<Owned> = all.iter().filter(|owned| matches(&filter, owned)).cloned().collect();
+        assert_eq!(search(store, &filter).await, expected, "{filter:?}");
+        let mut counts = BTreeMap::new();
+        for (owner, _) in &expected {
+            *counts.entry(*owner).or_default() += 1_i64;
+        }
+        let counts: Vec<(MerchantId, i64)> = counts.into_iter().collect();
+        assert_eq!(store.delivery_count(&filter).await.unwrap(), counts, "{filter:?}");
+    }
+}
+
+fn matches(filter: &DeliveryFilter, (owner, row): &Owned) -> bool {
+    filter.merchant.is_none_or(|merchant| merchant == *owner)
+        && filter.status.is_none_or(|status| status == row.status)
+        && filter.since.is_none_or(|since| row.created_at >= since)
+        && filter.url.as_ref().is_none_or(|url| row.url.starts_with(url))
+}
+
+/// Page by page gives the same as all at once, also where times are equal and ids are.
+pub async fn a_search_goes_on_where_it_ended(store: &dyn Store) {
+    let merchants = [merchant(store).await, merchant(store).await, merchant(store).await];
+    for owner in merchants {
+        let new: Vec<NewDelivery> = (0..7).map(|number| delivery(owner, at(number / 3))).collect();
+        enqueue(store, &new).await;
+    }
+    let shared = delivery(merchants[0], at(1));
+    for merchant_id in merchants {
+        enqueue(store, &[NewDelivery { merchant_id, ..shared.clone() }]).await;
+    }
+    for status in [None, Some(DeliveryStatus::Pending)] {
+        let filter = DeliveryFilter { status, ..DeliveryFilter::default() };
+        let all = search(store, &filter).await;
+        assert_eq!(all.len(), 24);
+        for limit in [1, 2, 5, 24] {
+            let mut walked: Vec<Owned> = Vec::new();
+            loop {
+                let after = walked.last().map(DeliveryCursor::at);
+                let page = store.delivery_search(&filter, after, limit).await.unwrap();
+                assert!(page.len() <= usize::try_from(limit).unwrap());
+                if page.is_empty() {
+                    break;
+                }
+                walked.extend(page);
+            }
+            assert_eq!(walked, all, "{limit} at a time");
+        }
+    }
+}
+
+/// What was requeued and has died again lies behind the walk.
+pub async fn a_walk_meets_what_dies_again_once(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let all = [dead(store, merchant).await, dead(store, merchant).await, dead(store, merchant).await];
+    let filter = DeliveryFilter { status: Some(DeliveryStatus::Dead), ..DeliveryFilter::default() };
+    let (mut met, mut place) = (Vec::new(), None);
+    while let [owned] = &store.delivery_search(&filter, place, 1).await.unwrap()[..] {
+        place = Some(DeliveryCursor::at(owned));
+        let id = owned.1.delivery_id;
+        met.push(id);
+        assert_eq!(requeue_many(store, &[(merchant, id)], at(9)).await.len(), 1);
+        let mut again = owned.1.clone();
+        again.apply(DeliveryEvent::RedeliveryAsked, at(9), &RetryPolicy::default()).unwrap();
+        again.apply(DeliveryEvent::EndpointGone, at(10), &RetryPolicy::default()).unwrap();
+        assert_eq!(record_states(store, merchant, &[again]).await, 1);
+    }
+    let expected: Vec<DeliveryId> = all.iter().rev().map(|row| row.delivery_id).collect();
+    assert_eq!(met, expected);
+    assert_eq!(store.delivery_count(&filter).await.unwrap(), [(merchant, 3)]);
+}
+
+/// With whose they are; what nobody has is left out.
+pub async fn deliveries_are_found_by_id_alone(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let (mine, theirs) = (delivery(one, at(1)), dead(store, two).await);
+    enqueue(store, &[mine.clone(), delivery(one, at(2))]).await;
+    let ids = [theirs.delivery_id, DeliveryId(fresh_uuid()), mine.delivery_id];
+    let mut found = store.delivery_find_many(&ids).await.unwrap();
+    found.sort_by_key(|(owner, _)| *owner);
+    assert_eq!(found, [(one, listed(&mine)), (two, theirs)]);
+    assert_eq!(store.delivery_find_many(&[]).await.unwrap(), []);
 }

@@ -123,6 +123,11 @@ macro_rules! conformance_suite {
                 requeue_finds_nothing_else,
                 a_requeue_does_not_move_its_row,
                 requeue_of_many_changes_the_dead_ones_alone,
+                a_search_finds_all_merchants_newest_first,
+                a_search_gives_what_its_filter_says,
+                a_search_goes_on_where_it_ended,
+                a_walk_meets_what_dies_again_once,
+                deliveries_are_found_by_id_alone,
             }
             endpoints {
                 put_find_replace,
