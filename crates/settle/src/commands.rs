@@ -21,6 +21,7 @@ mod listen;
 mod merchant;
 mod migrate;
 mod operator;
+mod progress;
 mod serve;
 mod settlement;
 

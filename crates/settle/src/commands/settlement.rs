@@ -9,15 +9,14 @@ use settle_domain::seams::Clock;
 use settle_store::{BATCH_MAX, NewSettlement, Tx};
 use settle_webhooks::outbox;
 
+use super::progress::Progress;
 use super::{CommandFault, Context};
 use crate::output::{self, OutputFormat};
 use crate::system::{SystemClock, SystemEntropy};
 
 mod lines;
-mod progress;
 
 use lines::{Line, Lines};
-use progress::Progress;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SettlementCommand {

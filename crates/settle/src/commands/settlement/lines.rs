@@ -9,8 +9,8 @@ use serde_json::Value;
 use settle_domain::ids::MerchantId;
 use settle_domain::settlement::{CompletedSettlement, parse, parse_object};
 
-use super::progress::Progress;
 use crate::commands::CommandFault;
+use crate::commands::progress::Progress;
 
 /// The longest line, in bytes.
 const LINE_BYTES_MAX: usize = 64 * 1_024;
