@@ -56,8 +56,8 @@ settle_store::statements! {
                    delivered_at, next_attempt_at, response_status, last_error, url
             FROM deliveries WHERE merchant_id = $1 AND delivery_id = page.delivery_id LIMIT 1
         ) AS row";
-    // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not named
-    // is the range of all ids, a time or a place that is not named is the end of theirs.
+    // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not
+    // named is the range of all ids, a time or a place that is not named is the end of theirs.
     cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
     SEARCH = "
         SELECT owner.merchant_id, found.* FROM merchant_counts AS owner
@@ -141,8 +141,8 @@ settle_store::statements! {
         FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
             AS changed (merchant_id, pending, delivered, dead)
         WHERE merchant_counts.merchant_id = changed.merchant_id";
-    // Rows have gone, or wait for longer. The time at which the merchant is due is written when nothing is due
-    // any more at $5, or when it lags behind by more than $6 seconds: not for every row that is sent.
+    // Rows have gone, or wait for longer. The time at which the merchant is due is written when nothing is
+    // due any more at $5, or when it lags behind by more than $6 seconds: not for every row that is sent.
     hot COUNT_RECORDED = "
         UPDATE merchant_counts
         SET deliveries_pending = deliveries_pending + changed.pending,

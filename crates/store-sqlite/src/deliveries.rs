@@ -50,9 +50,9 @@ settle_store::statements! {
             FROM deliveries WHERE merchant_id = ?1 AND status = ?4
             ORDER BY created_at DESC, delivery_id DESC LIMIT ?2 OFFSET ?3
         )";
-    // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not named
-    // is the range of all ids, a time or a place that is not named is the end of theirs. Differs because SQLite
-    // has no lateral joins.
+    // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not
+    // named is the range of all ids, a time or a place that is not named is the end of theirs. Differs
+    // because SQLite has no lateral joins.
     cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
     SEARCH = "
         SELECT found.merchant_id, found.delivery_id, found.settlement_id, found.event_type, found.status,
@@ -142,8 +142,9 @@ settle_store::statements! {
                      row.value ->> 2 AS delivered, row.value ->> 3 AS dead
               FROM json_each(?1) AS row) AS changed
         WHERE merchant_counts.merchant_id = changed.merchant_id";
-    // Rows have gone, or wait for longer. The time at which the merchant is due is written when nothing is due
-    // any more at ?2, or when it lags behind by more than ?3 microseconds: not for every row that is sent.
+    // Rows have gone, or wait for longer. The time at which the merchant is due is written when nothing is
+    // due any more at ?2, or when it lags behind by more than ?3 microseconds: not for every row that is
+    // sent.
     hot COUNT_RECORDED = "
         UPDATE merchant_counts
         SET deliveries_pending = deliveries_pending + changed.pending,

@@ -87,8 +87,8 @@ pub struct DeliveryFilter {
     pub url: Option<String>,
 }
 
-/// A place in the order of a search. Nothing that happens to a delivery moves it, so that whoever goes on from
-/// where the last page ended meets each delivery once.
+/// A place in the order of a search. Nothing that happens to a delivery moves it, so that whoever goes on
+/// from where the last page ended meets each delivery once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryCursor {
     /// When the delivery was enqueued.

@@ -2,9 +2,9 @@
 //!
 //! There is no queue beside the deliveries: a merchant's pending rows, by the time they are due, are its
 //! queue. Merchants are spread over [`SHARDS`] shards, and a dispatcher holds a lease on shards, not on rows:
-//! within its shards it knows what it has in flight, so that claiming a delivery is a read and costs no write.
-//! Each lease has a token, new whenever a shard changes hands; who records an outcome proves with it, inside
-//! the transaction, that the shard is still its own ([`QueueWrites::queue_fence`]).
+//! within its shards it knows what it has in flight, so that claiming a delivery is a read and costs no
+//! write. Each lease has a token, new whenever a shard changes hands; who records an outcome proves with it,
+//! inside the transaction, that the shard is still its own ([`QueueWrites::queue_fence`]).
 
 use std::time::Duration;
 

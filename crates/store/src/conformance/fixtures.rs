@@ -120,8 +120,8 @@ pub async fn enqueue(store: &dyn Store, deliveries: &[NewDelivery]) {
     tx.commit().await.unwrap();
 }
 
-/// Stores where deliveries of one merchant stand, as attempts that saw them as they are now, and commits. Gives
-/// the number changed.
+/// Stores where deliveries of one merchant stand, as attempts that saw them as they are now, and commits.
+/// Gives the number changed.
 pub async fn record_states(store: &dyn Store, merchant: MerchantId, after: &[Delivery]) -> usize {
     let before = deliveries(store, merchant, None).await.rows;
     let states: Vec<DeliveryState> = after
