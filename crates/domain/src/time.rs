@@ -63,6 +63,13 @@ impl Timestamp {
         let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(self.0.saturating_add(micros))
     }
+
+    /// This time moved by a duration into the past.
+    #[must_use]
+    pub fn minus(self, duration: Duration) -> Timestamp {
+        let micros = i64::try_from(duration.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(self.0.saturating_sub(micros))
+    }
 }
 
 impl fmt::Display for Timestamp {
@@ -143,6 +150,7 @@ mod tests {
         }
         assert_eq!(Timestamp::from_micros(i64::MAX), Timestamp::MAX);
         assert_eq!(Timestamp::MAX.plus(Duration::from_secs(1)), Timestamp::MAX);
+        assert_eq!(Timestamp::MIN.minus(Duration::MAX), Timestamp::MIN);
     }
 
     #[test]

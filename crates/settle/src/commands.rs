@@ -15,6 +15,7 @@ use crate::{logging, wiring};
 
 mod config_show;
 mod demo;
+mod delivery;
 mod doctor;
 mod key;
 mod listen;
@@ -63,6 +64,9 @@ enum Command {
     /// Import completed settlements
     #[command(subcommand)]
     Settlement(settlement::SettlementCommand),
+    /// Look at the deliveries of all merchants
+    #[command(subcommand)]
+    Delivery(delivery::DeliveryCommand),
     /// Receive notifications on this machine, verify and show them
     Listen(listen::Listen),
     /// Print the OpenAPI document
@@ -192,6 +196,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Operator(command) => command.run(Context::open(config).await?).await?,
         Command::Settlement(command) => command.run(Context::open(config).await?).await?,
         Command::Demo(_) | Command::Listen(_) | Command::Openapi => {}
+        Command::Delivery(command) => command.run(Context::open(config).await?).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

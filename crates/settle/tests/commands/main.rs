@@ -26,6 +26,7 @@ macro_rules! on_both_stores {
 
 mod binary;
 mod config;
+mod delivery;
 mod doctor;
 mod import;
 mod import_refused;

@@ -1,0 +1,142 @@
+//! `settle delivery`: look at the deliveries of all merchants.
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use settle_domain::delivery::{Delivery, DeliveryStatus};
+use settle_domain::ids::MerchantId;
+use settle_domain::page::PageRequest;
+use settle_domain::time::Timestamp;
+use settle_store::DeliveryFilter;
+
+use super::{CommandFault, Context};
+use crate::output;
+
+mod list;
+mod when;
+
+/// Characters of an error that a table shows.
+const ERROR_CHARACTERS_MAX: usize = 60;
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DeliveryCommand {
+    /// List deliveries, newest first
+    List(list::List),
+}
+
+impl DeliveryCommand {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+        match self {
+            Self::List(command) => command.run(&context).await,
+        }
+    }
+}
+
+/// What narrows the deliveries of all merchants down.
+#[derive(Debug, Args)]
+struct Narrowing {
+    /// Only this merchant's
+    #[arg(long, value_name = "MERCHANT_ID")]
+    merchant: Option<MerchantId>,
+    /// Only those enqueued since then: a time such as 2026-01-31T09:30:00Z, or so long ago, as in 2h or 7d
+    #[arg(long, value_name = "WHEN", value_parser = when::parse)]
+    since: Option<Timestamp>,
+    /// Only those to a URL that starts with this
+    // Nothing would be the start of every URL: a variable that is not set must not send everything again.
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    url: Option<String>,
+}
+
+impl Narrowing {
+    /// The filter. A merchant that is not there is refused: an empty answer would look as if all were well.
+    async fn filter(
+        self,
+        context: &Context,
+        status: Option<DeliveryStatus>,
+    ) -> Result<DeliveryFilter, CommandFault> {
+        if let (Some(merchant), Some(page)) = (self.merchant, PageRequest::new(1, 0)) {
+            context.store.delivery_page(merchant, None, page).await?;
+        }
+        Ok(DeliveryFilter { merchant: self.merchant, status, since: self.since, url: self.url })
+    }
+}
+
+/// What a merchant sees of a delivery, and whose it is.
+#[derive(Serialize)]
+struct Printed {
+    merchant_id: MerchantId,
+    #[serde(flatten)]
+    delivery: Delivery,
+}
+
+impl From<(MerchantId, Delivery)> for Printed {
+    fn from((merchant_id, delivery): (MerchantId, Delivery)) -> Printed {
+        Printed { merchant_id, delivery }
+    }
+}
+
+fn table(deliveries: &[Printed]) -> String {
+    let head = [
+        "DELIVERY_ID",
+        "MERCHANT_ID",
+        "STATUS",
+        "ATTEMPTS",
+        "CREATED_AT",
+        "NEXT_OR_DELIVERED",
+        "RESPONSE",
+        "LAST_ERROR",
+        "URL",
+    ];
+    output::table(&head, &deliveries.iter().map(row).collect::<Vec<_>>())
+}
+
+fn row(Printed { merchant_id, delivery }: &Printed) -> Vec<String> {
+    let time = match delivery.status {
+        DeliveryStatus::Pending => Some(delivery.next_attempt_at),
+        DeliveryStatus::Delivered => delivery.delivered_at,
+        DeliveryStatus::Dead => None,
+    };
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    vec![
+        delivery.delivery_id.to_string(),
+        merchant_id.to_string(),
+        delivery.status.to_string(),
+        delivery.attempts.to_string(),
+        to_the_second(delivery.created_at),
+        or_none(time.map(to_the_second)),
+        or_none(delivery.response_status.map(|status| status.to_string())),
+        or_none(delivery.last_error.as_deref().map(shown)),
+        delivery.url.clone(),
+    ]
+}
+
+/// A time that is read at a glance, and can be given to `--since`.
+fn to_the_second(time: Timestamp) -> String {
+    let text = time.to_string();
+    let second = text.split('.').next().unwrap_or(&text);
+    format!("{second}Z")
+}
+
+/// An error in one cell: what others wrote neither breaks the table nor commands the terminal.
+fn shown(error: &str) -> String {
+    let mut characters = error.chars();
+    let visible = |character: char| if character.is_control() { ' ' } else { character };
+    let mut text: String = characters.by_ref().take(ERROR_CHARACTERS_MAX).map(visible).collect();
+    if characters.next().is_some() {
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_fits_its_cell() {
+        assert_eq!(shown("tls:\u{1b}[31m\nbad"), "tls: [31m bad");
+        let long = "é".repeat(ERROR_CHARACTERS_MAX);
+        assert_eq!(shown(&long), long);
+        assert_eq!(shown(&format!("{long}é")), format!("{long}…"));
+    }
+}

@@ -1,0 +1,51 @@
+//! `settle delivery list`: deliveries of all merchants, newest first.
+
+use clap::Args;
+use serde::Serialize;
+use settle_domain::delivery::DeliveryStatus;
+
+use super::{Narrowing, Printed, table};
+use crate::commands::{CommandFault, Context};
+use crate::output::{self, OutputFormat};
+
+/// Deliveries listed at most: they are held in memory together.
+const LIMIT_MAX: i64 = 10_000;
+
+#[derive(Debug, Args)]
+pub(in crate::commands) struct List {
+    #[command(flatten)]
+    narrowing: Narrowing,
+    /// Only those that are pending, delivered or dead
+    #[arg(long)]
+    status: Option<DeliveryStatus>,
+    /// How many, at most
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=LIMIT_MAX))]
+    limit: i64,
+    #[command(flatten)]
+    format: OutputFormat,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    deliveries: Vec<Printed>,
+}
+
+impl List {
+    pub(super) async fn run(self, context: &Context) -> Result<(), CommandFault> {
+        let filter = self.narrowing.filter(context, self.status).await?;
+        // One more than is shown tells whether there are more.
+        let mut found = context.store.delivery_search(&filter, None, self.limit + 1).await?;
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let listed = Listed { deliveries: found.into_iter().map(Printed::from).collect() };
+        output::print(self.format, &listed, || table(&listed.deliveries))?;
+        if more {
+            output::print_note(&format!(
+                "There are more than these {limit}: see more with --limit, or less with --merchant, --status, \
+                 --since or --url."
+            ))?;
+        }
+        Ok(())
+    }
+}
