@@ -1,10 +1,12 @@
 //! The commands, one file each.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
+use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
 use settle_domain::vault::KeyRing;
 use settle_store::Store;
@@ -64,7 +66,7 @@ enum Command {
     /// Import completed settlements
     #[command(subcommand)]
     Settlement(settlement::SettlementCommand),
-    /// Look at the deliveries of all merchants
+    /// Look at the deliveries of all merchants, and send dead ones again
     #[command(subcommand)]
     Delivery(delivery::DeliveryCommand),
     /// Receive notifications on this machine, verify and show them
@@ -139,6 +141,16 @@ impl Context {
             tx.commit().await?;
         }
         Ok(Context { config, store, ring })
+    }
+
+    /// Tells a running service that these merchants have something due.
+    async fn wake(&self, merchants: &BTreeSet<MerchantId>) {
+        let merchants: Vec<MerchantId> = merchants.iter().copied().collect();
+        if !merchants.is_empty()
+            && let Err(fault) = self.store.wake_others(&merchants).await
+        {
+            tracing::warn!(%fault, "the service was not woken: it finds them when it looks next");
+        }
     }
 }
 

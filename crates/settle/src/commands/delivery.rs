@@ -1,4 +1,4 @@
-//! `settle delivery`: look at the deliveries of all merchants.
+//! `settle delivery`: look at the deliveries of all merchants, and send dead ones again.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
@@ -13,6 +13,7 @@ use super::{CommandFault, Context};
 use crate::output;
 
 mod list;
+mod redeliver;
 mod when;
 
 /// Characters of an error that a table shows.
@@ -22,12 +23,18 @@ const ERROR_CHARACTERS_MAX: usize = 60;
 pub(super) enum DeliveryCommand {
     /// List deliveries, newest first
     List(list::List),
+    /// Send dead deliveries again: those that are named, or all that a filter finds
+    ///
+    /// Named ones are requeued together: all of them or, if one is unknown or not dead, none. What a filter
+    /// finds is requeued in batches of 1,000.
+    Redeliver(redeliver::Redeliver),
 }
 
 impl DeliveryCommand {
     pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
         match self {
             Self::List(command) => command.run(&context).await,
+            Self::Redeliver(command) => command.run(&context).await,
         }
     }
 }
@@ -126,6 +133,11 @@ fn shown(error: &str) -> String {
         text.push('…');
     }
     text
+}
+
+/// A number of deliveries, as one says it.
+fn counted(number: usize) -> String {
+    if number == 1 { "1 delivery".to_owned() } else { format!("{number} deliveries") }
 }
 
 #[cfg(test)]

@@ -1,27 +1,36 @@
-//! How far an import has come, shown on a terminal alone.
+//! How far a command has come, shown on a terminal alone.
 
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over the bytes of the file.
+/// A bar over something that can be counted.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
+    /// A bar over the bytes of a file.
+    pub fn over_bytes(bytes: u64, message: &'static str) -> Progress {
+        Progress::new(bytes, message, "{msg:10} {wide_bar} {bytes}/{total_bytes} {eta}")
+    }
+
+    /// A bar over rows.
+    pub fn over_rows(rows: u64, message: &'static str) -> Progress {
+        Progress::new(rows, message, "{msg:10} {wide_bar} {human_pos}/{human_len} {eta}")
+    }
+
     /// A bar that is shown only where somebody can see it.
-    pub fn new(bytes: u64) -> Progress {
+    fn new(length: u64, message: &'static str, template: &str) -> Progress {
         let bar =
-            if std::io::stderr().is_terminal() { ProgressBar::new(bytes) } else { ProgressBar::hidden() };
-        let template = "{msg:10} {wide_bar} {bytes}/{total_bytes} {eta}";
+            if std::io::stderr().is_terminal() { ProgressBar::new(length) } else { ProgressBar::hidden() };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        bar.set_message("checking");
+        bar.set_message(message);
         Progress(bar)
     }
 
-    pub fn advance(&self, bytes: usize) {
-        self.0.inc(u64::try_from(bytes).unwrap_or(0));
+    pub fn advance(&self, number: usize) {
+        self.0.inc(u64::try_from(number).unwrap_or(0));
     }
 
     /// Starts over for the next pass.

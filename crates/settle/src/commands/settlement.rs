@@ -81,7 +81,7 @@ impl Import {
     /// database is never kept waiting for the input.
     async fn import(&self, context: &Context) -> Result<Imported, CommandFault> {
         let lines = Lines::open(&self.file, self.merchant)?;
-        let progress = Progress::new(lines.bytes()?);
+        let progress = Progress::over_bytes(lines.bytes()?, "checking");
         let merchants = lines.check(&progress)?;
         progress.rewind("recording");
         let mut tx = context.store.begin().await?;
@@ -97,12 +97,7 @@ impl Import {
         }
         self.record(&mut *tx, batch, &mut done).await?;
         tx.commit().await?;
-        let merchants: Vec<MerchantId> = done.merchants.iter().copied().collect();
-        if !merchants.is_empty()
-            && let Err(fault) = context.store.wake_others(&merchants).await
-        {
-            tracing::warn!(%fault, "the service was not woken: it finds them when it looks next");
-        }
+        context.wake(&done.merchants).await;
         progress.finish();
         Ok(done)
     }

@@ -1,4 +1,4 @@
-//! `settle delivery list`.
+//! `settle delivery list | redeliver`.
 
 use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::ids::MerchantId;
@@ -9,6 +9,8 @@ use settle_store::conformance::fixtures;
 use crate::binary::{Settle, block_on};
 
 mod list;
+mod redeliver;
+mod redeliver_refused;
 
 const URL: &str = "https://merchant.example/hook";
 const OTHER_URL: &str = "https://other.example/hook";
@@ -44,4 +46,26 @@ fn stands(mut delivery: Delivery, status: DeliveryStatus, at: Timestamp) -> Deli
 
 fn dead(settle: &Settle, merchant: &str) -> String {
     delivery(settle, merchant, DeliveryStatus::Dead, OLD, URL)
+}
+
+/// Gives a merchant an endpoint, so that what is sent again can be sent.
+fn put_endpoint(settle: &Settle, merchant: &str) {
+    let merchant: MerchantId = merchant.parse().unwrap();
+    let endpoint = fixtures::endpoint(b"sealed");
+    block_on(async { fixtures::put_endpoint(&*settle.store(), merchant, &endpoint).await });
+}
+
+/// A merchant with an endpoint.
+fn merchant(settle: &Settle) -> String {
+    let merchant = settle.merchant();
+    put_endpoint(settle, &merchant);
+    merchant
+}
+
+/// The totals of the merchant's lists: pending, delivered, dead, all.
+fn totals(settle: &Settle, merchant: &str) -> [i64; 4] {
+    let merchant: MerchantId = merchant.parse().unwrap();
+    let [pending, delivered, dead] = DeliveryStatus::ALL.map(Some);
+    let total = |status| async move { fixtures::deliveries(&*settle.store(), merchant, status).await.total };
+    [pending, delivered, dead, None].map(|status| block_on(total(status)))
 }

@@ -130,6 +130,8 @@ fn arguments_that_are_refused(settle: &Settle) {
         assert!(ran.stderr.contains(option) && ran.stderr.contains(value), "{ran:?}");
     }
     let unknown = "0190d3c4-7c00-7000-8000-0000000000ab";
-    let ran = settle.run(&["delivery", "list", "--merchant", unknown]);
-    assert!(ran.failed().contains(unknown), "{ran:?}");
+    for command in ["list", "redeliver"] {
+        let ran = settle.run(&["delivery", command, "--merchant", unknown]);
+        assert!(ran.failed().contains(unknown), "{ran:?}");
+    }
 }

@@ -1,0 +1,269 @@
+//! `settle delivery redeliver`: dead deliveries become pending again, named ones or all that a filter finds.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use clap::{ArgGroup, Args};
+use serde::Serialize;
+use settle_domain::delivery::{Delivery, DeliveryStatus};
+use settle_domain::ids::{DeliveryId, MerchantId};
+use settle_domain::seams::Clock;
+use settle_domain::time::Timestamp;
+use settle_store::{BATCH_MAX, DeliveryCursor, DeliveryFilter};
+
+use super::{Narrowing, Printed, counted, table};
+use crate::commands::progress::Progress;
+use crate::commands::{CommandFault, Context};
+use crate::output::{self, OutputFormat};
+use crate::system::SystemClock;
+
+/// Deliveries that a dry run shows; the others it counts.
+const SHOWN_MAX: usize = 10;
+/// Merchants that are named in warnings; the others are counted.
+const WARNED_MAX: usize = 10;
+
+#[derive(Debug, Args)]
+#[command(group(
+    ArgGroup::new("which").args(["deliveries", "merchant", "since", "url", "all"]).required(true).multiple(true)
+))]
+pub(in crate::commands) struct Redeliver {
+    /// Which deliveries
+    #[arg(value_name = "DELIVERY_ID", conflicts_with_all = ["merchant", "since", "url", "all"])]
+    deliveries: Vec<DeliveryId>,
+    #[command(flatten)]
+    narrowing: Narrowing,
+    /// Every dead delivery of every merchant
+    #[arg(long, conflicts_with_all = ["merchant", "since", "url"])]
+    all: bool,
+    /// Say what would be requeued, and requeue nothing
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    format: OutputFormat,
+}
+
+/// What was done, or would be.
+#[derive(Serialize)]
+struct Outcome {
+    /// Dead deliveries that were asked for.
+    matched: usize,
+    /// Deliveries that were requeued: none in a dry run.
+    requeued: usize,
+    dry_run: bool,
+    /// Merchants whose deliveries will die again, since they have no endpoint.
+    without_endpoint: Vec<MerchantId>,
+    /// The first ones that a dry run found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deliveries: Option<Vec<Printed>>,
+}
+
+/// What is to be requeued.
+enum Asked {
+    Named(Vec<(MerchantId, Delivery)>),
+    Matching(DeliveryFilter, Vec<(MerchantId, i64)>),
+}
+
+impl Redeliver {
+    pub(super) async fn run(self, context: &Context) -> Result<(), CommandFault> {
+        let asked = if self.deliveries.is_empty() {
+            let filter = self.narrowing.filter(context, Some(DeliveryStatus::Dead)).await?;
+            let counts = context.store.delivery_count(&filter).await?;
+            Asked::Matching(filter, counts)
+        } else {
+            Asked::Named(named(context, &self.deliveries).await?)
+        };
+        let without_endpoint = without_endpoint(context, asked.merchants()).await?;
+        warn(&without_endpoint)?;
+        let mut outcome = Outcome {
+            matched: asked.number(),
+            requeued: 0,
+            dry_run: self.dry_run,
+            without_endpoint,
+            deliveries: None,
+        };
+        if self.dry_run {
+            outcome.deliveries = Some(asked.first(context).await?);
+        } else {
+            outcome.requeued = asked.requeue(context, SystemClock.now()).await?;
+        }
+        Ok(output::print(self.format, &outcome, || outcome.text())?)
+    }
+}
+
+impl Outcome {
+    fn text(&self) -> String {
+        let Some(deliveries) = &self.deliveries else {
+            return format!("{} requeued.", counted(self.requeued));
+        };
+        let mut text = format!("{} would be requeued.", counted(self.matched));
+        if !deliveries.is_empty() {
+            text = format!("{text}\n\n{}", table(deliveries));
+        }
+        match self.matched.saturating_sub(deliveries.len()) {
+            0 => text,
+            more => format!("{text}\nand {more} more"),
+        }
+    }
+}
+
+impl Asked {
+    fn number(&self) -> usize {
+        match self {
+            Self::Named(named) => named.len(),
+            Self::Matching(_, counts) => {
+                usize::try_from(counts.iter().map(|(_, number)| number).sum::<i64>()).unwrap_or(0)
+            }
+        }
+    }
+
+    fn merchants(&self) -> BTreeSet<MerchantId> {
+        match self {
+            Self::Named(named) => named.iter().map(|(merchant, _)| *merchant).collect(),
+            Self::Matching(_, counts) => counts.iter().map(|(merchant, _)| *merchant).collect(),
+        }
+    }
+
+    async fn first(self, context: &Context) -> Result<Vec<Printed>, CommandFault> {
+        let first = match self {
+            Self::Named(named) => named,
+            Self::Matching(filter, _) => {
+                let limit = i64::try_from(SHOWN_MAX).unwrap_or(i64::MAX);
+                context.store.delivery_search(&filter, None, limit).await?
+            }
+        };
+        Ok(first.into_iter().take(SHOWN_MAX).map(Printed::from).collect())
+    }
+
+    /// Gives the number of those that were requeued.
+    async fn requeue(self, context: &Context, at: Timestamp) -> Result<usize, CommandFault> {
+        let total = self.number();
+        match self {
+            Self::Named(named) => {
+                let batch: Vec<_> = named.iter().map(key).collect();
+                requeue(context, &batch, total, at).await
+            }
+            Self::Matching(filter, counts) => {
+                let progress = Progress::over_rows(u64::try_from(total).unwrap_or(0), "requeuing");
+                let mut requeued = 0;
+                let walked = walk(context, &filter, &counts, at, &progress, &mut requeued).await;
+                progress.finish();
+                match walked {
+                    Err(fault) if requeued > 0 => {
+                        let done = counted(requeued);
+                        Err(CommandFault::Refused(format!("{done} requeued, and then: {fault}")))
+                    }
+                    walked => walked.map(|()| requeued),
+                }
+            }
+        }
+    }
+}
+
+fn key((merchant, delivery): &(MerchantId, Delivery)) -> (MerchantId, DeliveryId) {
+    (*merchant, delivery.delivery_id)
+}
+
+/// The deliveries with these ids, if all of them are there and dead.
+async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId, Delivery)>, CommandFault> {
+    let ids: BTreeSet<DeliveryId> = ids.iter().copied().collect();
+    let ids: Vec<DeliveryId> = ids.into_iter().collect();
+    if ids.len() > BATCH_MAX {
+        let text = format!("{} deliveries are named, at most {BATCH_MAX} can be", ids.len());
+        return Err(CommandFault::Refused(text));
+    }
+    let found = context.store.delivery_find_many(&ids).await?;
+    let statuses: BTreeMap<DeliveryId, DeliveryStatus> =
+        found.iter().map(|(_, delivery)| (delivery.delivery_id, delivery.status)).collect();
+    let problem = |id: &DeliveryId| match statuses.get(id) {
+        None => Some(format!("there is no delivery {id}")),
+        Some(DeliveryStatus::Dead) => None,
+        Some(status) => Some(format!("delivery {id} is {status}; only a dead one can be sent again")),
+    };
+    let problems: Vec<String> = ids.iter().filter_map(problem).collect();
+    if problems.is_empty() {
+        return Ok(found);
+    }
+    Err(CommandFault::Refused(format!("nothing was requeued:\n  {}", problems.join("\n  "))))
+}
+
+/// Those of the merchants that have no endpoint.
+async fn without_endpoint(
+    context: &Context,
+    merchants: BTreeSet<MerchantId>,
+) -> Result<Vec<MerchantId>, CommandFault> {
+    let mut without = Vec::new();
+    for merchant in merchants {
+        if context.store.endpoint_find(merchant).await?.is_none() {
+            without.push(merchant);
+        }
+    }
+    Ok(without)
+}
+
+fn warn(without_endpoint: &[MerchantId]) -> std::io::Result<()> {
+    for merchant in without_endpoint.iter().take(WARNED_MAX) {
+        output::print_note(&format!(
+            "warning: merchant {merchant} has no webhook endpoint any more: its deliveries die again at once"
+        ))?;
+    }
+    match without_endpoint.len().saturating_sub(WARNED_MAX) {
+        0 => Ok(()),
+        more => output::print_note(&format!("warning: nor have {more} more merchants")),
+    }
+}
+
+/// Requeues what the filter finds, from merchant to merchant, in batches that may hold several merchants'.
+///
+/// Within a merchant it goes on from the last one it has met, so that it meets none twice, and all become due
+/// at the same time, so that they are sent in the order of their ids.
+async fn walk(
+    context: &Context,
+    filter: &DeliveryFilter,
+    counts: &[(MerchantId, i64)],
+    at: Timestamp,
+    progress: &Progress,
+    requeued: &mut usize,
+) -> Result<(), CommandFault> {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    for (merchant, _) in counts {
+        let filter = DeliveryFilter { merchant: Some(*merchant), ..filter.clone() };
+        let mut after = None;
+        loop {
+            let room = BATCH_MAX - batch.len();
+            let limit = i64::try_from(room).unwrap_or(i64::MAX);
+            let found = context.store.delivery_search(&filter, after, limit).await?;
+            after = found.last().map(DeliveryCursor::at);
+            batch.extend(found.iter().map(key));
+            if found.len() < room {
+                break;
+            }
+            *requeued += requeue(context, &batch, 0, at).await?;
+            progress.advance(batch.len());
+            batch.clear();
+        }
+    }
+    *requeued += requeue(context, &batch, 0, at).await?;
+    Ok(())
+}
+
+/// Requeues those of a batch that are dead, if they are at least so many. Gives their number.
+async fn requeue(
+    context: &Context,
+    batch: &[(MerchantId, DeliveryId)],
+    least: usize,
+    at: Timestamp,
+) -> Result<usize, CommandFault> {
+    if batch.is_empty() {
+        return Ok(0);
+    }
+    let merchants: BTreeSet<MerchantId> = batch.iter().map(|(merchant, _)| *merchant).collect();
+    let mut tx = context.store.begin().await?;
+    tx.merchant_lock(&merchants.iter().copied().collect::<Vec<_>>()).await?;
+    let requeued = tx.delivery_requeue_many(batch, at).await?;
+    if requeued.len() < least {
+        let text = "nothing was requeued: some of the deliveries were sent again by others just now";
+        return Err(CommandFault::Refused(text.to_owned()));
+    }
+    tx.commit().await?;
+    context.wake(&requeued.iter().map(|(merchant, _)| *merchant).collect()).await;
+    Ok(requeued.len())
+}
