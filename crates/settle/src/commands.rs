@@ -16,8 +16,8 @@ use crate::system::{SystemClock, SystemEntropy};
 use crate::{logging, wiring};
 
 mod config_show;
-mod demo;
 mod delivery;
+mod demo;
 mod doctor;
 mod key;
 mod listen;

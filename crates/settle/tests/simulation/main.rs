@@ -7,6 +7,8 @@
 //!
 //! A seed replays by its number: `SIMULATION_SEED=4711 cargo nextest run --test simulation one_seed`.
 
+#![expect(clippy::expect_used, reason = "in a test a panic is the message")]
+
 mod dice;
 mod endpoint;
 mod faults;

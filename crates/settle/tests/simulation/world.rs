@@ -105,8 +105,8 @@ impl World {
         books.crashes += 1;
     }
 
-    /// Only what is pending and due may be claimed, and nothing twice. What was asked by a dispatcher that has
-    /// died meanwhile is answered to nobody.
+    /// Only what is pending and due may be claimed, and nothing twice. What was asked by a dispatcher that
+    /// has died meanwhile is answered to nobody.
     pub fn check_claims(&self, life: usize, found: &[Claimed]) {
         if life != self.books().crashes {
             return;
