@@ -71,6 +71,8 @@ enum Command {
     Delivery(delivery::DeliveryCommand),
     /// Receive notifications on this machine, verify and show them
     Listen(listen::Listen),
+    /// Measure how fast this machine is, on a store of its own
+    Bench(crate::bench::Bench),
     /// Print the OpenAPI document
     #[command(hide = true)]
     Openapi,
@@ -114,16 +116,16 @@ fn explained(fault: &dyn std::error::Error) -> String {
 }
 
 /// What most commands work with.
-struct Context {
-    config: Config,
-    store: Arc<dyn Store>,
-    ring: Arc<KeyRing>,
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) ring: Arc<KeyRing>,
 }
 
 impl Context {
     /// Opens the store, brings its schema up to date, and makes sure that the master key is the one it was
     /// used with.
-    async fn open(config: Config) -> Result<Context, CommandFault> {
+    pub(crate) async fn open(config: Config) -> Result<Context, CommandFault> {
         let store = wiring::store(&config)?;
         store.migrate().await?;
         let known = store.ring_list().await?;
@@ -190,6 +192,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
         Command::Openapi => crate::output::print_text(settle_api::openapi_text())?,
         Command::Listen(command) => command.run().await?,
         Command::Demo(command) => command.run().await?,
+        Command::Bench(command) => command.run().await?,
         command => return dispatch_configured(command, cli.config.as_deref()).await,
     }
     Ok(ExitCode::SUCCESS)
@@ -207,7 +210,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Key(command) => command.run(Context::open(config).await?).await?,
         Command::Operator(command) => command.run(Context::open(config).await?).await?,
         Command::Settlement(command) => command.run(Context::open(config).await?).await?,
-        Command::Demo(_) | Command::Listen(_) | Command::Openapi => {}
+        Command::Bench(_) | Command::Demo(_) | Command::Listen(_) | Command::Openapi => {}
         Command::Delivery(command) => command.run(Context::open(config).await?).await?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,0 +1,96 @@
+//! What was measured, as a table for people and as JSON for machines.
+
+use serde::Serialize;
+
+/// Which side of its target a figure must be on.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Target {
+    /// As much or more.
+    AtLeast(f64),
+    /// As much or less.
+    AtMost(f64),
+}
+
+/// One figure.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Figure {
+    pub(super) scenario: &'static str,
+    pub(super) name: String,
+    pub(super) value: f64,
+    pub(super) unit: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) target: Option<Target>,
+}
+
+impl Figure {
+    pub(super) fn new(
+        scenario: &'static str,
+        name: impl Into<String>,
+        value: f64,
+        unit: &'static str,
+    ) -> Figure {
+        Figure { scenario, name: name.into(), value, unit, target: None }
+    }
+
+    pub(super) fn at_least(mut self, target: f64) -> Figure {
+        self.target = Some(Target::AtLeast(target));
+        self
+    }
+
+    pub(super) fn at_most(mut self, target: f64) -> Figure {
+        self.target = Some(Target::AtMost(target));
+        self
+    }
+
+    /// Whether it is on the right side of its target; `None` where it has none.
+    pub(super) fn holds(&self) -> Option<bool> {
+        self.target.map(|target| match target {
+            Target::AtLeast(target) => self.value >= target,
+            Target::AtMost(target) => self.value <= target,
+        })
+    }
+}
+
+/// Figures as a table, aligned.
+pub(super) fn table(figures: &[Figure]) -> String {
+    let mut lines =
+        vec![format!("{:<11} {:<44} {:>12} {:<7} {}", "scenario", "figure", "value", "", "target")];
+    for figure in figures {
+        let target = match figure.target {
+            Some(Target::AtLeast(target)) => format!("≥ {target}"),
+            Some(Target::AtMost(target)) => format!("≤ {target}"),
+            None => String::new(),
+        };
+        let verdict = match figure.holds() {
+            Some(true) => " met",
+            Some(false) => " MISSED",
+            None => "",
+        };
+        let (scenario, name, unit) = (figure.scenario, &figure.name, figure.unit);
+        lines.push(format!("{scenario:<11} {name:<44} {:>12.2} {unit:<7} {target}{verdict}", figure.value));
+    }
+    lines.join("\n")
+}
+
+/// The value below which the given part of the sorted values lie.
+pub(super) fn percentile(sorted: &[u64], part: f64) -> f64 {
+    if sorted.is_empty() {
+        return f64::NAN;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a position in a list that fits into memory"
+    )]
+    let position = ((sorted.len() as f64 * part).ceil() as usize).clamp(1, sorted.len()) - 1;
+    number(sorted[position])
+}
+
+/// A count as a number that can be divided.
+pub(super) fn number(count: impl TryInto<u64>) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^53")]
+    let number = count.try_into().unwrap_or(u64::MAX) as f64;
+    number
+}

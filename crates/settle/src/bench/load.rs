@@ -1,0 +1,156 @@
+//! What is posted: settlements with a number that their notifications carry.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use settle_domain::ids::SettlementId;
+use settle_domain::seams::Clock;
+
+use super::arrivals::Arrivals;
+use super::client::Client;
+use super::ground::Shop;
+use crate::system::{SystemClock, SystemEntropy};
+
+const PATH: &str = "/operator/v1/settlements";
+/// How long a caller waits before it tries a service again that does not answer.
+const RETRY: Duration = Duration::from_millis(5);
+
+/// One settlement as JSON; its notification has some 600 bytes.
+pub(super) fn settlement(shop: &Shop, number: usize) -> String {
+    let now = SystemClock.now();
+    let id = SettlementId::new(now, &SystemEntropy);
+    format!(
+        "{{\"merchant_id\":\"{}\",\"settlement_id\":\"{id}\",\"completed_at\":\"{now}\",\"occurred_at\":\"{now}\",\
+         \"payin_reference\":\"B{number}\",\"payout_reference\":\
+         \"0x9fc76417374aa880d4449a1f7f31ec597f00b1f6f3dd2d66f4c9c6c445836d8b\",\
+         \"destination_reference\":\"wallet-treasury\",\"incoming_currency\":\"BRL\",\
+         \"incoming_amount\":\"1000.00\",\"outgoing_currency\":\"USDC\",\"outgoing_amount\":\"181.149631\",\
+         \"conversion_rate\":\"5.43\",\"fixed_side\":\"incoming\",\"fee_percentage\":\"1.5\",\
+         \"fee_percentage_amount\":\"2.762431\",\"fee_fixed\":\"0.250000\"}}",
+        shop.merchant_id
+    )
+}
+
+/// Settlements that are to be posted, and how far that has come.
+pub(super) struct Load {
+    pub(super) shops: Arc<Vec<Shop>>,
+    pub(super) token: String,
+    pub(super) number: usize,
+    /// Settlements in one call.
+    pub(super) batch: usize,
+    pub(super) next: AtomicUsize,
+    /// Settlements whose call was answered with 200.
+    pub(super) accepted: AtomicUsize,
+}
+
+impl Load {
+    pub(super) fn new(shops: Arc<Vec<Shop>>, token: &str, number: usize, batch: usize) -> Arc<Load> {
+        let (next, accepted) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Load { shops, token: token.to_owned(), number, batch, next, accepted })
+    }
+
+    pub(super) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::Relaxed)
+    }
+
+    /// The next call: a list, or one object.
+    fn take(&self) -> Option<(usize, String)> {
+        let first = self.next.fetch_add(self.batch, Ordering::Relaxed);
+        if first >= self.number {
+            return None;
+        }
+        let last = (first + self.batch).min(self.number);
+        let mut rows = (first..last).map(|number| settlement(&self.shops[number % self.shops.len()], number));
+        if self.batch == 1 {
+            return Some((1, rows.next()?));
+        }
+        Some((last - first, format!("[{}]", rows.collect::<Vec<_>>().join(","))))
+    }
+
+    /// Posts everything over so many connections. A call that fails is made again, the same, at the address that
+    /// the service has then.
+    pub(super) async fn post(
+        self: &Arc<Load>,
+        callers: usize,
+        address: tokio::sync::watch::Receiver<SocketAddr>,
+    ) {
+        let callers: Vec<_> = (0..callers)
+            .map(|_| {
+                let (load, address) = (self.clone(), address.clone());
+                tokio::spawn(async move {
+                    let mut client = None;
+                    while let Some((rows, body)) = load.take() {
+                        load.call(&mut client, &address, &body).await;
+                        load.accepted.fetch_add(rows, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for caller in callers {
+            let _ = caller.await;
+        }
+    }
+
+    async fn call(
+        &self,
+        client: &mut Option<Client>,
+        address: &tokio::sync::watch::Receiver<SocketAddr>,
+        body: &str,
+    ) {
+        loop {
+            if client.is_none() {
+                let to = *address.borrow();
+                *client = Client::connect(to).await.ok();
+            }
+            if let Some(connected) = client
+                && connected.post(PATH, &self.token, body).await.is_ok_and(|status| status == 200)
+            {
+                return;
+            }
+            *client = None;
+            tokio::time::sleep(RETRY).await;
+        }
+    }
+}
+
+/// Posts settlements one by one at a steady rate, whether or not the last was answered. Gives the time from
+/// each call to its arrival, in microseconds, in the order of the calls.
+pub(super) async fn at_rate(
+    shops: &Arc<Vec<Shop>>,
+    token: &str,
+    operator: SocketAddr,
+    arrivals: &Arc<Arrivals>,
+    numbers: std::ops::Range<usize>,
+    per_second: u32,
+) -> Vec<Option<u64>> {
+    let mut due = tokio::time::interval(Duration::from_secs(1) / per_second);
+    due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
+    let idle: Arc<tokio::sync::Mutex<Vec<Client>>> = Arc::default();
+    let mut calls = Vec::new();
+    for number in numbers.clone() {
+        due.tick().await;
+        let body = settlement(&shops[number % shops.len()], number);
+        let (token, idle, started) = (token.to_owned(), idle.clone(), arrivals.now());
+        calls.push(started);
+        tokio::spawn(async move {
+            let client = idle.lock().await.pop();
+            let client = match client {
+                Some(client) => Ok(client),
+                None => Client::connect(operator).await,
+            };
+            if let Ok(mut client) = client
+                && client.post(PATH, &token, &body).await.is_ok()
+            {
+                idle.lock().await.push(client);
+            }
+        });
+    }
+    let first = numbers.start;
+    arrivals.wait_for(numbers.end, Duration::from_secs(15)).await;
+    let latency = |(position, started): (usize, &u64)| {
+        arrivals.at(first + position).map(|arrived| arrived.saturating_sub(*started))
+    };
+    calls.iter().enumerate().map(latency).collect()
+}

@@ -1,0 +1,150 @@
+//! The benchmark: the real service in its own process, on a store of its own, beside the limits of the same
+//! machine in the same run.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `ground` | the scratch store and the merchants in it |
+//! | `service` | the real `serve`, its processor time and memory |
+//! | `load`, `client` | who posts settlements |
+//! | `arrivals` | who takes notifications |
+//! | `scenarios` | what is measured |
+//! | `figures`, `plot` | what comes of it |
+
+mod arrivals;
+mod client;
+mod figures;
+mod ground;
+mod load;
+mod plot;
+mod scenarios;
+mod service;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::commands::CommandFault;
+use crate::output;
+use figures::{Figure, table};
+pub(crate) use ground::StoreKind;
+use scenarios::{Outcome, Scale};
+
+/// Everything, as it is measured for the documentation.
+const FULL: Scale = Scale { notifications: 100_000, merchants: 100, steady: Duration::from_secs(10) };
+/// Just enough to see that it runs and loses nothing.
+const QUICK: Scale = Scale { notifications: 2_000, merchants: 20, steady: Duration::from_secs(1) };
+
+#[derive(Debug, Args)]
+pub(crate) struct Bench {
+    /// The store to measure
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: StoreKind,
+    /// Only these scenarios [default: all of them]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SCENARIO,…")]
+    scenario: Vec<Scenario>,
+    /// Also write the figures to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also draw what arrived over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Measure little: to see that it runs
+    #[arg(long)]
+    quick: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    /// Notifications recorded in batches, and one a call
+    Deliver,
+    /// From the call to the arrival, at 50/s and at 500/s
+    Latency,
+    /// A kill -9 in the middle, and a restart at once
+    Recovery,
+    /// One merchant's endpoint hangs: what the others notice
+    Isolation,
+    /// Pages of 50
+    Lists,
+    /// From the start of the process to ready, and idle memory
+    Start,
+    /// What the same client does without store and signing
+    Limits,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    version: &'static str,
+    store: StoreKind,
+    quick: bool,
+    figures: &'a [Figure],
+}
+
+impl Bench {
+    pub(crate) async fn run(self) -> Result<(), CommandFault> {
+        let scale = if self.quick { QUICK } else { FULL };
+        let mut figures = Vec::new();
+        let mut drawn = Vec::new();
+        for scenario in Scenario::value_variants() {
+            if !self.scenario.is_empty() && !self.scenario.contains(scenario) {
+                continue;
+            }
+            for (name, outcome) in self.measure(*scenario, scale).await? {
+                figures.extend(outcome.figures);
+                if !outcome.arrivals.is_empty() {
+                    drawn.push((name, outcome.arrivals));
+                }
+            }
+        }
+        figures.extend(ratio(&figures));
+        if let Some(file) = &self.json {
+            let (version, store) = (env!("CARGO_PKG_VERSION"), self.store);
+            let report = Report { version, store, quick: self.quick, figures: &figures };
+            let text = serde_json::to_string_pretty(&report).map_err(std::io::Error::other)?;
+            std::fs::write(file, text)?;
+        }
+        if let Some(file) = &self.plot {
+            std::fs::write(file, plot::throughput(&drawn))?;
+        }
+        output::print_text(&table(&figures))?;
+        let lost = figures.iter().filter(|figure| is_loss(figure)).any(|figure| figure.value > 0.0);
+        if lost {
+            Err(CommandFault::Refused("notifications were lost, see above".to_owned()))
+        } else {
+            Ok(())
+        }
+    }
+
+    async fn measure(
+        &self,
+        scenario: Scenario,
+        scale: Scale,
+    ) -> Result<Vec<(&'static str, Outcome)>, CommandFault> {
+        let store = self.store;
+        output::print_note(&format!("measuring {scenario:?} …"))?;
+        Ok(match scenario {
+            Scenario::Deliver => vec![
+                ("batched", scenarios::deliver(store, scale, true).await?),
+                ("one a call", scenarios::deliver(store, scale, false).await?),
+            ],
+            Scenario::Latency => vec![("latency", scenarios::latency(store, scale).await?)],
+            Scenario::Recovery => vec![("recovery", scenarios::recovery(store, scale).await?)],
+            Scenario::Isolation => vec![("isolation", scenarios::isolation(store, scale).await?)],
+            Scenario::Lists => vec![("lists", scenarios::lists(store, scale).await?)],
+            Scenario::Start => vec![("start", scenarios::start(store).await?)],
+            Scenario::Limits => vec![("limits", scenarios::limits(scale).await?)],
+        })
+    }
+}
+
+fn is_loss(figure: &Figure) -> bool {
+    figure.name.ends_with("lost") || figure.name.ends_with("wrong state")
+}
+
+/// How close `deliver` comes to the bare client, where both were measured.
+fn ratio(figures: &[Figure]) -> Option<Figure> {
+    let value = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
+    let (delivered, bare) = (value("batched: deliveries")?, value("bare POSTs of the same client")?);
+    Some(Figure::new("deliver", "batched, of the bare POSTs", delivered / bare, "×").at_least(0.35))
+}
