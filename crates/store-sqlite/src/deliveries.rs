@@ -47,7 +47,8 @@ settle_store::statements! {
         SELECT * FROM (
             SELECT NULL, delivery_id, settlement_id, event_type, status, attempts, created_at,
                    delivered_at, next_attempt_at, response_status, last_error, url
-            FROM deliveries WHERE merchant_id = ?1 AND status = ?4
+            -- A cast, or else SQLite thinks anew about the partial index whenever another status is bound.
+            FROM deliveries WHERE merchant_id = ?1 AND status = CAST(?4 AS TEXT)
             ORDER BY created_at DESC, delivery_id DESC LIMIT ?2 OFFSET ?3
         )";
     // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not

@@ -43,6 +43,12 @@ use error::store_error;
 const READERS_MAX: u32 = 4;
 /// How long a caller waits for a connection; the writer's queue is bounded by it.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pages of the journal after which it is written back to the file: seldom enough that a page that changes
+/// with every commit is written back once for many of them.
+const JOURNAL_PAGES_MAX: &str = "16384";
+/// Memory for pages, of the writer and of each reader, in KiB; negative, because a positive number counts pages.
+const WRITER_CACHE: &str = "-32768";
+const READER_CACHE: &str = "-4096";
 /// How much of the journal a large transaction leaves behind on the disk.
 const JOURNAL_BYTES_KEPT: &str = "67108864";
 /// How long a process waits for another one that migrates the same file, and how often it looks.
@@ -108,15 +114,17 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true)
-            .pragma("journal_size_limit", JOURNAL_BYTES_KEPT);
+            .pragma("journal_size_limit", JOURNAL_BYTES_KEPT)
+            .pragma("wal_autocheckpoint", JOURNAL_PAGES_MAX);
         let pool = |connections_max: u32| {
             SqlitePoolOptions::new().max_connections(connections_max).acquire_timeout(ACQUIRE_TIMEOUT)
         };
-        let readers = pool(READERS_MAX).connect_lazy_with(options.clone().pragma("query_only", "on"));
+        let readers = pool(READERS_MAX)
+            .connect_lazy_with(options.clone().pragma("query_only", "on").pragma("cache_size", READER_CACHE));
         Ok(SqliteStore {
             path,
             readers,
-            writer: pool(1).connect_lazy_with(options),
+            writer: pool(1).connect_lazy_with(options.pragma("cache_size", WRITER_CACHE)),
             slices: SliceMemory::default(),
         })
     }

@@ -28,6 +28,10 @@ const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
 const MERCHANTS_FOUND_MAX: i64 = 4_096;
 /// Outcomes recorded in one transaction.
 const OUTCOMES_RECORDED_MAX: usize = 1_000;
+/// How long an outcome may wait for others to be recorded with it, and how many are not waited for. Nobody
+/// waits for a record but the lane whose place it frees.
+const RECORD_LINGER: Duration = Duration::from_millis(5);
+const RECORD_AT_ONCE: usize = 256;
 /// How long nothing is asked of a database that has failed, at first and at most.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -188,6 +192,9 @@ impl Run {
             self.lease.running = true;
             let (id, lease, ledger) = (self.id, self.parts.settings.lease, ledger.clone());
             self.call(async move { Report::Leased(now, ledger.lease(id, lease).await) });
+        }
+        if self.outcomes.len() >= RECORD_AT_ONCE && self.failures == 0 {
+            self.record.due = now;
         }
         if !self.outcomes.is_empty() && self.record.is_due(now) {
             self.record.running = true;

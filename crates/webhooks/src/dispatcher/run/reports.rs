@@ -11,7 +11,10 @@ use tokio::time::Instant;
 use super::super::attempt::{self, Flight, Landing};
 use super::super::lanes::Verdict;
 use super::super::ledger::Outcome;
-use super::{BACKOFF_FIRST, BACKOFF_MAX, LOOK_INTERVAL, MEASURE_INTERVAL, RENEW_INTERVAL, REST, Report, Run};
+use super::{
+    BACKOFF_FIRST, BACKOFF_MAX, LOOK_INTERVAL, MEASURE_INTERVAL, RECORD_LINGER, RENEW_INTERVAL, REST, Report,
+    Run,
+};
 
 impl Run {
     /// Takes note of what a call gave.
@@ -173,7 +176,8 @@ impl Run {
         let Some(sealed) = flight.claimed.secret.clone() else {
             let now = self.parts.clock.now();
             let gone = DeliveryEvent::EndpointGone;
-            self.outcomes.push(attempt::judge(flight, gone, now, &self.parts.settings.retry));
+            let (outcome, verdict) = attempt::judge(flight, gone, now, &self.parts.settings.retry);
+            self.remember(outcome, verdict);
             return;
         };
         match self.secrets.open(&self.parts.ring, merchant, sealed) {
@@ -226,6 +230,14 @@ impl Run {
         let (outcome, verdict) =
             attempt::judge(flight, attempt::event(attempt), at, &self.parts.settings.retry);
         tell(&outcome, at);
+        self.remember(outcome, verdict);
+    }
+
+    /// Keeps an outcome until it is recorded, for a moment together with others.
+    fn remember(&mut self, outcome: Outcome, verdict: Verdict) {
+        if self.outcomes.is_empty() {
+            self.record.due = self.record.due.max(Instant::now() + RECORD_LINGER);
+        }
         self.outcomes.push((outcome, verdict));
     }
 
