@@ -149,13 +149,18 @@ settle_store::statements! {
             deliveries_delivered = deliveries_delivered + changed.delivered,
             deliveries_dead = deliveries_dead + changed.dead,
             next_due_at = CASE
-                WHEN head.due_at <= $5 AND head.due_at <= next_due_at + $6 * interval '1 second'
-                THEN next_due_at ELSE head.due_at END
+                WHEN head.due_at <= $5 AND head.due_at <= own.next_due_at + $6 * interval '1 second'
+                THEN own.next_due_at ELSE head.due_at END
         FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
             AS changed (merchant_id, pending, delivered, dead)
+        CROSS JOIN LATERAL (
+            SELECT next_due_at FROM merchant_counts WHERE merchant_id = changed.merchant_id LIMIT 1
+        ) AS own
         LEFT JOIN LATERAL (
+            -- Nothing pending is due before, and what was sent and not vacuumed yet lies there.
             SELECT next_attempt_at AS due_at FROM deliveries
             WHERE merchant_id = changed.merchant_id AND status = 'pending'
+              AND next_attempt_at >= own.next_due_at
             ORDER BY next_attempt_at LIMIT 1
         ) AS head ON true
         WHERE merchant_counts.merchant_id = changed.merchant_id";
