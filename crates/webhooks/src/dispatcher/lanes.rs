@@ -3,8 +3,8 @@
 //! Each merchant with something to send has a lane. Lanes are served in turn, and each has a window: how many
 //! of its deliveries may be in flight. A window grows with every success and is halved by every failure, so
 //! that an endpoint that hangs soon holds one place instead of many. Of the places all lanes share, a quarter
-//! is kept for lanes that have nothing in flight: however many endpoints hang, another merchant's first
-//! attempt finds room.
+//! is kept for lanes that have nothing in flight and whose endpoint has not failed lately: however many
+//! endpoints hang, another merchant's first attempt finds room.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -83,7 +83,7 @@ impl Lanes {
 
     /// A merchant may have something due.
     pub fn wake(&mut self, merchant: MerchantId) {
-        let window = WINDOW_FIRST.min(self.limits.per_merchant);
+        let window = first_window(self.limits);
         let lane = self.lanes.entry(merchant).or_insert_with(|| Lane { window, ..Lane::default() });
         lane.hungry = true;
         queue(lane, merchant, &mut self.ring);
@@ -103,7 +103,8 @@ impl Lanes {
                 // It comes back when there is room in its window.
                 continue;
             }
-            let reserved = if lane.in_flight.is_empty() { 0 } else { self.limits.total / 4 };
+            let is_first = lane.in_flight.is_empty() && lane.window >= first_window(self.limits);
+            let reserved = if is_first { 0 } else { self.limits.total / 4 };
             let shared = self.limits.total.saturating_sub(reserved + self.in_flight + rows);
             let number = power_of_two_below(lane.room().min(shared).min(ROWS_ASKED_MAX - rows));
             if number == 0 {
@@ -216,6 +217,10 @@ impl Lanes {
     }
 }
 
+fn first_window(limits: InFlightLimits) -> usize {
+    WINDOW_FIRST.min(limits.per_merchant)
+}
+
 fn queue(lane: &mut Lane, merchant: MerchantId, ring: &mut VecDeque<MerchantId>) {
     if !lane.queued {
         lane.queued = true;
@@ -227,3 +232,6 @@ fn queue(lane: &mut Lane, merchant: MerchantId, ring: &mut VecDeque<MerchantId>)
 fn power_of_two_below(number: usize) -> usize {
     number.checked_ilog2().map_or(0, |exponent| 1 << exponent)
 }
+
+#[cfg(test)]
+mod tests;
