@@ -46,7 +46,8 @@ const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pages of the journal after which it is written back to the file: seldom enough that a page that changes
 /// with every commit is written back once for many of them.
 const JOURNAL_PAGES_MAX: &str = "16384";
-/// Memory for pages, of the writer and of each reader, in KiB; negative, because a positive number counts pages.
+/// Memory for pages, of the writer and of each reader, in KiB; negative, because a positive number counts
+/// pages.
 const WRITER_CACHE: &str = "-32768";
 const READER_CACHE: &str = "-4096";
 /// How much of the journal a large transaction leaves behind on the disk.

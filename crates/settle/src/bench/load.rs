@@ -69,8 +69,8 @@ impl Load {
         Some((last - first, format!("[{}]", rows.collect::<Vec<_>>().join(","))))
     }
 
-    /// Posts everything over so many connections. A call that fails is made again, the same, at the address that
-    /// the service has then.
+    /// Posts everything over so many connections. A call that fails is made again, the same, at the address
+    /// that the service has then.
     pub(super) async fn post(
         self: &Arc<Load>,
         callers: usize,
