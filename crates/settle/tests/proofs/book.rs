@@ -1,0 +1,158 @@
+//! What was posted, what was acknowledged, and what arrived: the one state that a proof waits on and judges.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::serving::PATIENCE;
+
+/// How long is waited at most before the same is tried again.
+const PACE: Duration = Duration::from_millis(20);
+
+/// A notification, and each time it arrived.
+#[derive(Debug, Clone)]
+pub struct Notified {
+    /// The number of the settlement it tells of.
+    pub settlement: u64,
+    /// The life of the service in which it arrived, each time.
+    pub lives: Vec<usize>,
+}
+
+/// Everything that a proof knows.
+#[derive(Debug, Default)]
+pub struct Book {
+    /// Where settlements are posted to.
+    pub operators: Vec<SocketAddr>,
+    /// Whether new settlements are posted.
+    pub loading: bool,
+    /// Settlements posted at least once; they are numbered from 0.
+    pub posted: u64,
+    /// Settlements whose batch was answered with 200.
+    pub acknowledged: u64,
+    /// How often the service has been killed, stopped or disturbed so far.
+    pub life: usize,
+    /// Arrivals in this life.
+    pub arrivals_in_life: usize,
+    /// Arrivals in all lives.
+    pub arrivals: usize,
+    /// Connections to the receiver that are open.
+    pub connections: usize,
+    /// What arrived, by delivery id.
+    pub notified: HashMap<String, Notified>,
+    /// The delivery id of each settlement that arrived.
+    pub settlements: HashMap<u64, String>,
+    /// What must not happen and did.
+    pub faults: Vec<String>,
+}
+
+impl Book {
+    /// Takes note of an arrival whose signature is good.
+    pub fn arrived(&mut self, delivery: &str, settlement: u64) {
+        self.arrivals += 1;
+        self.arrivals_in_life += 1;
+        let notified = self.notified.entry(delivery.to_owned());
+        let notified = notified.or_insert_with(|| Notified { settlement, lives: Vec::new() });
+        notified.lives.push(self.life);
+        if notified.settlement != settlement {
+            self.faults.push(format!("{delivery} told of {} and {settlement}", notified.settlement));
+        }
+        let known = self.settlements.entry(settlement).or_insert_with(|| delivery.to_owned());
+        if known != delivery {
+            self.faults.push(format!("{settlement} was told of in {known} and in {delivery}"));
+        }
+        if settlement >= self.posted {
+            self.faults.push(format!("{settlement} was never posted"));
+        }
+    }
+
+    /// Whether everything that was posted is acknowledged and has arrived.
+    pub fn is_complete(&self) -> bool {
+        self.acknowledged == self.posted
+            && (0..self.posted).all(|number| self.settlements.contains_key(&number))
+    }
+
+    /// Arrivals that were not the first of their delivery, by the life of the arrival before them: what was
+    /// in flight at the end of that life, and so was sent again.
+    pub fn repeated_after(&self) -> BTreeMap<usize, usize> {
+        let mut repeated = BTreeMap::new();
+        for notified in self.notified.values() {
+            for pair in notified.lives.windows(2) {
+                *repeated.entry(pair[0]).or_default() += 1;
+            }
+        }
+        repeated
+    }
+
+    /// Deliveries that arrived twice in one life.
+    pub fn repeated_within(&self) -> Vec<(&str, &Notified)> {
+        let repeated = |notified: &Notified| notified.lives.windows(2).any(|pair| pair[0] >= pair[1]);
+        let all = self.notified.iter().filter(|(_, notified)| repeated(notified));
+        all.map(|(delivery, notified)| (delivery.as_str(), notified)).collect()
+    }
+}
+
+/// The book as everybody uses it, and the bell that rings when it changes.
+#[derive(Debug, Default)]
+pub struct Hub {
+    book: Mutex<Book>,
+    changed: Condvar,
+}
+
+impl Hub {
+    /// Reads the book.
+    pub fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the book.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
+        let changed = change(&mut self.book());
+        self.changed.notify_all();
+        changed
+    }
+
+    /// Waits until the book says so.
+    #[track_caller]
+    pub fn wait(&self, what: &str, is_so: impl Fn(&Book) -> bool) {
+        let waiting = self.changed.wait_timeout_while(self.book(), PATIENCE, |book| !is_so(book));
+        let (book, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
+        let (posted, acknowledged) = (book.posted, book.acknowledged);
+        let (arrivals, told) = (book.arrivals, book.settlements.len());
+        assert!(
+            !waited.timed_out(),
+            "waited too long until {what}: {posted} posted, {acknowledged} acknowledged, {arrivals} arrivals, \
+             {told} settlements told of, life {}, {} connections, faults {:?}",
+            book.life,
+            book.connections,
+            book.faults,
+        );
+    }
+
+    /// Waits until something happens, and not long: before the same is tried again.
+    pub fn pace(&self) {
+        let waiting = self.changed.wait_timeout(self.book(), PACE);
+        drop(waiting.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Tries until it succeeds.
+    #[track_caller]
+    pub fn retry<T>(&self, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+        let started = Instant::now();
+        loop {
+            if let Some(done) = attempt() {
+                return done;
+            }
+            assert!(started.elapsed() < PATIENCE, "tried too long until {what}");
+            self.pace();
+        }
+    }
+
+    /// A new life of the service begins.
+    pub fn next_life(&self) {
+        self.change(|book| {
+            book.life += 1;
+            book.arrivals_in_life = 0;
+        });
+    }
+}

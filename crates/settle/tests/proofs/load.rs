@@ -1,0 +1,127 @@
+//! The load: batches of settlements, posted until they are acknowledged.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use serde_json::json;
+
+use crate::book::Hub;
+use crate::serving::PATIENCE;
+
+/// Settlements in one batch.
+const BATCH: u64 = 20;
+/// Settlements that may have been posted without having arrived: so that there is always something to send,
+/// and never so much that a proof takes long.
+const OUTSTANDING_MAX: u64 = 400;
+
+/// Those who post.
+pub struct Load {
+    hub: Arc<Hub>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Load {
+    /// Starts to post, from so many threads, to the operators that the book names.
+    pub fn start(hub: &Arc<Hub>, token: &str, merchants: &[String], threads: usize) -> Load {
+        hub.change(|book| book.loading = true);
+        let merchants: Arc<[String]> = merchants.into();
+        let start = |thread| {
+            let (hub, token, merchants) = (hub.clone(), token.to_owned(), merchants.clone());
+            std::thread::spawn(move || post_batches(&hub, &token, &merchants, thread))
+        };
+        Load { hub: hub.clone(), threads: (0..threads).map(start).collect() }
+    }
+
+    /// Stops when the batches under way are acknowledged.
+    pub fn stop(self) {
+        self.hub.change(|book| book.loading = false);
+        for thread in self.threads {
+            thread.join().expect("every batch was acknowledged");
+        }
+    }
+}
+
+fn post_batches(hub: &Hub, token: &str, merchants: &[String], thread: usize) {
+    loop {
+        hub.wait("there is room for another batch", |book| {
+            let arrived = u64::try_from(book.settlements.len()).expect("not that many");
+            !book.loading || book.posted - arrived < OUTSTANDING_MAX
+        });
+        let first = hub.change(|book| {
+            let first = book.posted;
+            book.posted += if book.loading { BATCH } else { 0 };
+            book.loading.then_some(first)
+        });
+        let Some(first) = first else { return };
+        let settlement = |number: u64| {
+            let merchants_number = u64::try_from(merchants.len()).expect("few merchants");
+            let merchant = usize::try_from(number % merchants_number).expect("few merchants");
+            settlement(&merchants[merchant], number)
+        };
+        let batch: Vec<_> = (first..first + BATCH).map(settlement).collect();
+        post(hub, token, &json!(batch).to_string(), thread);
+        hub.change(|book| book.acknowledged += BATCH);
+    }
+}
+
+/// Posts a batch until it is acknowledged: to another operator each time, if there are several.
+pub fn post(hub: &Hub, token: &str, batch: &str, thread: usize) {
+    let mut turn = thread;
+    hub.retry("a batch is acknowledged", || {
+        let operators = hub.book().operators.clone();
+        let operator = operators.get(turn % operators.len().max(1))?;
+        turn += 1;
+        match try_post(*operator, token, batch).ok()? {
+            200 => Some(()),
+            // The database is away.
+            500.. => None,
+            status => panic!("a batch was answered with {status}"),
+        }
+    });
+}
+
+/// Posts a batch once: the status of the answer, unless the service dies before all of it is there.
+fn try_post(operator: SocketAddr, token: &str, batch: &str) -> io::Result<u16> {
+    let mut stream = TcpStream::connect_timeout(&operator, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let request = format!(
+        "POST /operator/v1/settlements HTTP/1.1\r\nhost: settle\r\nconnection: close\r\n\
+         authorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n{batch}",
+        batch.len(),
+    );
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
+    status.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// A completed settlement; its id carries its number.
+pub fn settlement(merchant: &str, number: u64) -> serde_json::Value {
+    json!({
+        "merchant_id": merchant,
+        "settlement_id": format!("0190d3c4-7c00-7000-8000-{number:012x}"),
+        "completed_at": "2026-01-31T12:31:02.120000+00:00",
+        "occurred_at": "2026-01-31T12:30:55.000000+00:00",
+        "payin_reference": format!("payin-{number}"),
+        "payout_reference": null,
+        "destination_reference": "wallet-main",
+        "incoming_currency": "BRL",
+        "incoming_amount": "1000.00",
+        "outgoing_currency": "USDC",
+        "outgoing_amount": "181.149631",
+        "conversion_rate": "5.43",
+        "fixed_side": "incoming",
+        "fee_percentage": "1.5",
+        "fee_percentage_amount": "2.762431",
+        "fee_fixed": "0.250000",
+    })
+}
+
+/// The number of a settlement.
+pub fn number_of(settlement_id: &str) -> u64 {
+    let digits = settlement_id.rsplit('-').next().unwrap_or_default();
+    u64::from_str_radix(digits, 16).unwrap_or(u64::MAX)
+}

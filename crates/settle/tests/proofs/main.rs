@@ -1,0 +1,30 @@
+//! What the service promises when things die: the real binary, real connections, real signals.
+//!
+//! | module | what is done to the service under load |
+//! |---|---|
+//! | [`kill_nine`] | it is killed again and again, on both stores |
+//!
+//! Each proof loads the service through its operator API ([`load`]) and counts what arrives at a receiver of
+//! its own ([`receiver`]). What was acknowledged arrives; what arrives twice was in flight when something
+//! died. The figures of a run are printed: `cargo nextest run --test proofs --no-capture`.
+
+#![expect(
+    clippy::expect_used,
+    clippy::print_stdout,
+    reason = "in a test a panic is the message, and the figures are wanted"
+)]
+
+#[expect(dead_code, reason = "the tests of the commands use more of it")]
+#[path = "../commands/binary.rs"]
+mod binary;
+mod book;
+#[expect(dead_code, reason = "the simulation uses more of it")]
+#[path = "../simulation/dice.rs"]
+mod dice;
+mod kill_nine;
+mod load;
+mod receiver;
+mod scene;
+#[expect(dead_code, reason = "the tests of the commands use more of it")]
+#[path = "../commands/serving.rs"]
+mod serving;

@@ -1,0 +1,132 @@
+//! The merchants' receiver: verifies every notification, writes it into the book and answers with 204.
+
+use std::convert::Infallible;
+use std::io::Read;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use settle::system::SystemClock;
+use settle_domain::seams::Clock;
+use settle_webhook::{Event, Verifier};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
+
+use crate::book::Hub;
+use crate::load::number_of;
+
+/// Connections at once.
+const CONNECTIONS_MAX: usize = 1_024;
+/// The longest body that is read.
+const BODY_BYTES_MAX: usize = 64 * 1_024;
+
+/// A receiver that ends with the test.
+pub struct Receiver {
+    pub address: SocketAddr,
+    pub hub: Arc<Hub>,
+    _runtime: Runtime,
+}
+
+impl Receiver {
+    /// Listens on a port that the system chooses.
+    pub fn start(merchants: usize) -> Receiver {
+        let hub = Arc::new(Hub::default());
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let desk = Arc::new(Desk {
+            hub: hub.clone(),
+            verifiers: (0..merchants).map(|merchant| Verifier::new(secret(merchant))).collect(),
+        });
+        runtime.spawn(accept(listener, desk));
+        Receiver { address, hub, _runtime: runtime }
+    }
+
+    /// Waits until what a process has sent before it died is in the book. No other process may be sending.
+    pub fn drain(&self) {
+        // Connections are accepted in their order: after this one there is none of the dead process left.
+        let mut last = TcpStream::connect(self.address).expect("the receiver listens");
+        last.shutdown(Shutdown::Write).expect("nothing more is said");
+        last.read_to_end(&mut Vec::new()).expect("the receiver has nothing to say either");
+        self.hub.wait("every connection has ended", |book| book.connections == 0);
+    }
+
+    /// The URL for the notifications of a merchant.
+    pub fn url(&self, merchant: usize) -> String {
+        format!("http://{}/{merchant}", self.address)
+    }
+}
+
+/// The secret of a merchant.
+pub fn secret(merchant: usize) -> String {
+    format!("whsec-{merchant}-ключ")
+}
+
+/// Where notifications are taken.
+struct Desk {
+    hub: Arc<Hub>,
+    verifiers: Vec<Verifier>,
+}
+
+async fn accept(listener: TcpListener, desk: Arc<Desk>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let place = places.clone().acquire_owned().await.expect("it is never closed");
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        desk.hub.change(|book| book.connections += 1);
+        let desk = desk.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request| desk.receive(request));
+            let mut server = hyper::server::conn::http1::Builder::new();
+            let connection = server.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
+            // Whoever was killed in the middle of a request leaves a broken one.
+            let _ = connection.await;
+            desk.hub.change(|book| book.connections -= 1);
+            drop(place);
+        });
+    }
+}
+
+impl Desk {
+    async fn receive(&self, request: Request<Incoming>) -> Result<Response<Empty<Bytes>>, Infallible> {
+        let (head, body) = request.into_parts();
+        let status = match Limited::new(body, BODY_BYTES_MAX).collect().await {
+            Ok(body) => self.take(&head, &body.to_bytes()),
+            // Not all of it came: nobody waits for an answer.
+            Err(_) => StatusCode::BAD_REQUEST,
+        };
+        let mut response = Response::new(Empty::new());
+        *response.status_mut() = status;
+        Ok(response)
+    }
+
+    fn take(&self, head: &hyper::http::request::Parts, body: &[u8]) -> StatusCode {
+        let merchant = head.uri.path().strip_prefix('/').and_then(|merchant| merchant.parse().ok());
+        let header = |name: &str| head.headers.get(name)?.to_str().ok();
+        let verified = merchant
+            .and_then(|merchant: usize| self.verifiers.get(merchant))
+            .ok_or_else(|| format!("nobody is at {}", head.uri))
+            .and_then(|verifier| verifier.verify(header, body, now()).map_err(|fault| fault.to_string()));
+        self.hub.change(|book| match verified {
+            Ok(Event { delivery_id, settlement, .. }) => {
+                book.arrived(&delivery_id, number_of(&settlement.settlement_id));
+                StatusCode::NO_CONTENT
+            }
+            Err(fault) => {
+                book.faults.push(fault);
+                StatusCode::BAD_REQUEST
+            }
+        })
+    }
+}
+
+fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_micros(SystemClock.now().as_micros().unsigned_abs())
+}

@@ -1,0 +1,88 @@
+//! The scene of a proof: a store, merchants with webhooks, a receiver, and the question how it all ended.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::binary::Settle;
+use crate::book::Hub;
+use crate::load::Load;
+use crate::receiver::{Receiver, secret};
+use crate::serving::{Serving, ask, get};
+
+/// Merchants, each with a webhook of its own.
+const MERCHANTS: usize = 8;
+/// `webhook.in_flight`: few enough that a repetition too many is seen.
+pub const IN_FLIGHT: usize = 64;
+
+/// All that a proof plays with, but the service.
+pub struct Scene {
+    pub settle: Settle,
+    pub receiver: Receiver,
+    pub hub: Arc<Hub>,
+    pub token: String,
+    /// The merchants' ids.
+    pub merchants: Vec<String>,
+    /// The merchants' keys.
+    pub keys: Vec<String>,
+}
+
+impl Scene {
+    /// Merchants without webhooks in an empty store.
+    pub fn new(mut settle: Settle) -> Scene {
+        settle.set("SETTLE_WEBHOOK__ALLOW_HTTP", "true");
+        settle.set("SETTLE_WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8");
+        settle.set("SETTLE_WEBHOOK__IN_FLIGHT", &IN_FLIGHT.to_string());
+        settle.set("SETTLE_API__REQUESTS_PER_SECOND", "0");
+        let made = settle.run(&["operator", "create", "Ada", "--json"]).json();
+        let token = made["token"].as_str().expect("a token").to_owned();
+        let merchants: Vec<String> = (0..MERCHANTS).map(|_| settle.merchant()).collect();
+        let keys = merchants.iter().map(|merchant| settle.key(merchant).1).collect();
+        let receiver = Receiver::start(MERCHANTS);
+        let hub = receiver.hub.clone();
+        Scene { settle, receiver, hub, token, merchants, keys }
+    }
+
+    /// Starts the service and tells the load of it: the service and the address of the merchant API.
+    pub fn serve(&self) -> (Serving, SocketAddr) {
+        let (serving, api, operator) = Serving::ready(&self.settle);
+        self.hub.change(|book| book.operators = vec![operator]);
+        (serving, api)
+    }
+
+    /// Gives each merchant its webhook.
+    pub fn register(&self, api: SocketAddr) {
+        for (merchant, key) in self.keys.iter().enumerate() {
+            let (url, secret) = (self.receiver.url(merchant), secret(merchant));
+            let body = serde_json::json!({ "webhook_url": url, "webhook_secret": secret }).to_string();
+            let answer = ask(api, "PUT", "/v1/webhook", key, &body);
+            assert_eq!(answer.status, 200, "{answer:?}");
+        }
+    }
+
+    /// Starts the load.
+    pub fn load(&self, threads: usize) -> Load {
+        Load::start(&self.hub, &self.token, &self.merchants, threads)
+    }
+
+    /// Waits until everything acknowledged has arrived and is recorded; fails if anything was lost, died, or
+    /// was not what it should be.
+    pub fn check(&self, api: SocketAddr) {
+        self.hub.wait("everything has arrived", crate::book::Book::is_complete);
+        let mut delivered = 0;
+        for key in &self.keys {
+            let what = "the last outcome is recorded";
+            self.hub.retry(what, || (total(api, "pending", key) == 0).then_some(()));
+            assert_eq!(total(api, "dead", key), 0);
+            delivered += total(api, "delivered", key);
+        }
+        let book = self.hub.book();
+        assert_eq!(book.faults, Vec::<String>::new());
+        assert_eq!(delivered, book.acknowledged, "what was acknowledged is recorded as delivered");
+    }
+}
+
+/// How many deliveries of a status there are.
+fn total(api: SocketAddr, status: &str, key: &str) -> u64 {
+    let page = get(api, &format!("/v1/webhook/deliveries?limit=1&status={status}"), key).json();
+    page["total"].as_u64().unwrap_or_else(|| panic!("{page}"))
+}
