@@ -3,6 +3,7 @@
 //! | module | what is done to the service under load |
 //! |---|---|
 //! | [`kill_nine`] | it is killed again and again, on both stores |
+//! | [`graceful_stop`] | it is stopped in order, again and again, on both stores |
 //!
 //! Each proof loads the service through its operator API ([`load`]) and counts what arrives at a receiver of
 //! its own ([`receiver`]). What was acknowledged arrives; what arrives twice was in flight when something
@@ -21,6 +22,7 @@ mod book;
 #[expect(dead_code, reason = "the simulation uses more of it")]
 #[path = "../simulation/dice.rs"]
 mod dice;
+mod graceful_stop;
 mod kill_nine;
 mod load;
 mod receiver;
