@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`kill_nine`] | it is killed again and again, on both stores |
 //! | [`graceful_stop`] | it is stopped in order, again and again, on both stores |
+//! | [`postgres_restarts`] | its database goes away and comes back |
 //!
 //! Each proof loads the service through its operator API ([`load`]) and counts what arrives at a receiver of
 //! its own ([`receiver`]). What was acknowledged arrives; what arrives twice was in flight when something
@@ -19,12 +20,14 @@
 #[path = "../commands/binary.rs"]
 mod binary;
 mod book;
+mod cluster;
 #[expect(dead_code, reason = "the simulation uses more of it")]
 #[path = "../simulation/dice.rs"]
 mod dice;
 mod graceful_stop;
 mod kill_nine;
 mod load;
+mod postgres_restarts;
 mod receiver;
 mod scene;
 #[expect(dead_code, reason = "the tests of the commands use more of it")]

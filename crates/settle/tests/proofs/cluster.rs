@@ -1,0 +1,57 @@
+//! A PostgreSQL of its own that can be restarted: the shared one of the tests must not be disturbed.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
+
+/// A server that ends with the test.
+pub struct Cluster {
+    pub url: String,
+    script: Child,
+    messages: Lines<BufReader<ChildStderr>>,
+    /// The command that the script runs ends with it, and the script with the command.
+    stdin: Option<ChildStdin>,
+}
+
+impl Cluster {
+    /// Starts a server that keeps what it has committed.
+    pub fn start() -> Cluster {
+        let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/with-postgres"))
+            .args(["--durable", "sh", "-c", "echo \"$TEST_POSTGRES_URL\"; exec cat >/dev/null"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the script runs");
+        let stdin = script.stdin.take();
+        let stdout = BufReader::new(script.stdout.take().expect("it was asked for"));
+        let messages = BufReader::new(script.stderr.take().expect("it was asked for")).lines();
+        let url = stdout.lines().next().expect("a line, unless it does not start").expect("UTF-8");
+        Cluster { url, script, messages, stdin }
+    }
+
+    /// Restarts the server in order: it closes its connections and writes everything.
+    pub fn restart(&mut self) {
+        self.signal("USR1", "with-postgres: restarted by SIGINT");
+    }
+
+    /// Crashes the server, which recovers from its log.
+    pub fn crash(&mut self) {
+        self.signal("USR2", "with-postgres: restarted by SIGQUIT");
+    }
+
+    /// Sends a signal to the script and waits until it says that it has done what was asked.
+    fn signal(&mut self, name: &str, done: &str) {
+        let kill = format!("kill -{name} {}", self.script.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());
+        let message = self.messages.next().expect("a message, unless it does not start").expect("UTF-8");
+        assert_eq!(message, done);
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        // It may have ended already.
+        let _ = self.script.wait();
+    }
+}
