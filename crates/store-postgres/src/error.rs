@@ -5,9 +5,9 @@ use sqlx::Error;
 use sqlx::error::DatabaseError;
 
 /// SQLSTATE classes and codes that say "not now": connection trouble (08), too few resources (53), an
-/// operator's intervention such as a restart or a time limit (57), a lock not to be had (55P03), a broken
-/// serialization or a deadlock (40).
-const PASSING_STATES: [&str; 5] = ["08", "53", "57", "55P03", "40"];
+/// operator's intervention such as a restart or a time limit (57), a lock not to be had (55P03), a
+/// transaction that stood still for too long (25P03), a broken serialization or a deadlock (40).
+const PASSING_STATES: [&str; 6] = ["08", "53", "57", "55P03", "25P03", "40"];
 
 /// Tells a fault that may pass from one that will not.
 pub(crate) fn store_error(fault: Error) -> StoreError {

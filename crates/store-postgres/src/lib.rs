@@ -43,10 +43,14 @@ const TRUSTED_IDLE: Duration = Duration::from_secs(1);
 /// What the server itself enforces on every session: limits on waiting, plans that keep the order of their
 /// parts, and one plan a statement. Left to itself the planner thinks anew about every page, because the plan
 /// for a limit it does not know looks dearer; the thinking costs more than the page.
+///
+/// Nothing waits for anything but the database inside a transaction: one that stands still for seconds
+/// belongs to a node that does. It is ended before others give up waiting for its locks, of which one is the
+/// lock on the shards that they want to take over.
 const SESSION_SETTINGS: [(&str, &str); 5] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
-    ("idle_in_transaction_session_timeout", "60s"),
+    ("idle_in_transaction_session_timeout", "5s"),
     ("max_parallel_workers_per_gather", "0"),
     ("plan_cache_mode", "force_generic_plan"),
 ];
