@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use settle_domain::delivery::{DeliveryEvent, DeliveryStatus};
-use settle_domain::ids::MerchantId;
+use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::{Claimed, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, StoreResult};
 use tokio::time::Instant;
@@ -151,7 +151,7 @@ impl Run {
         self.outcomes = kept;
         for (outcome, _) in lost {
             let delivery = outcome.state.delivery.delivery_id;
-            self.lanes.landed(outcome.state.merchant_id, delivery, Verdict::Unknown);
+            self.landed(outcome.state.merchant_id, delivery, Verdict::Unknown);
         }
     }
 
@@ -169,7 +169,7 @@ impl Run {
         let lease = self.holdings.lease_of(merchant);
         let covered = self.holdings.covers(Instant::now(), self.parts.settings.timeout);
         let Some(lease) = lease.filter(|_| covered && !self.stopping) else {
-            self.lanes.landed(merchant, delivery, Verdict::Unknown);
+            self.landed(merchant, delivery, Verdict::Unknown);
             return;
         };
         let flight = Flight { lease, claimed };
@@ -189,7 +189,7 @@ impl Run {
             Err(fault) => {
                 tracing::error!(%merchant, %fault, "a webhook secret cannot be opened: nothing is sent");
                 self.put_to_rest(merchant);
-                self.lanes.landed(merchant, delivery, Verdict::Unknown);
+                self.landed(merchant, delivery, Verdict::Unknown);
             }
         }
     }
@@ -215,13 +215,13 @@ impl Run {
         let (merchant, delivery) = (flight.claimed.merchant_id, flight.claimed.delivery.delivery_id);
         if !self.holdings.holds(flight.lease) {
             tracing::info!(%merchant, %delivery, "an attempt ended after its shard was lost: it does not count");
-            self.lanes.landed(merchant, delivery, Verdict::Unknown);
+            self.landed(merchant, delivery, Verdict::Unknown);
             return;
         }
         let Some(attempt) = attempt else {
             tracing::error!(%merchant, %delivery, "the sender panicked: the attempt does not count");
             self.put_to_rest(merchant);
-            self.lanes.landed(merchant, delivery, Verdict::Unknown);
+            self.landed(merchant, delivery, Verdict::Unknown);
             return;
         };
         let class = attempt.fault.as_ref().map_or("delivered", |fault| fault.class());
@@ -245,7 +245,7 @@ impl Run {
         let now = self.parts.clock.now();
         for (outcome, verdict) in batch {
             let DeliveryState { merchant_id, delivery, .. } = outcome.state;
-            self.lanes.landed(merchant_id, delivery.delivery_id, verdict);
+            self.landed(merchant_id, delivery.delivery_id, verdict);
             // What is due later is found by looking.
             if delivery.status == DeliveryStatus::Pending
                 && delivery.next_attempt_at <= now.plus(LOOK_INTERVAL)
@@ -253,6 +253,11 @@ impl Run {
                 self.due(DueMerchant { merchant_id, due_at: delivery.next_attempt_at });
             }
         }
+    }
+
+    /// A delivery is not in flight any more.
+    fn landed(&mut self, merchant: MerchantId, delivery: DeliveryId, verdict: Verdict) {
+        self.lanes.landed(merchant, delivery, verdict);
         metrics::gauge!("settle_deliveries_in_flight").set(count(self.lanes.in_flight()));
     }
 
