@@ -76,8 +76,13 @@ impl Serving {
 
     /// Sends a signal, by its name.
     pub fn signal(&self, name: &str) {
-        let script = format!("kill -{name} {}", self.child.id());
+        let script = format!("kill -{name} {}", self.id());
         assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
+    }
+
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Waits until the service has stopped: its exit code, and all that it logged.

@@ -1,6 +1,6 @@
 //! What was posted, what was acknowledged, and what arrived: the one state that a proof waits on and judges.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -42,18 +42,23 @@ pub struct Book {
     pub notified: HashMap<String, Notified>,
     /// The delivery id of each settlement that arrived.
     pub settlements: HashMap<u64, String>,
+    /// Settlements whose notifications are not answered until the receiver is told to.
+    pub to_hold: HashSet<u64>,
+    /// The deliveries that were not answered at once, and who waits or waited for the answer.
+    pub held: Vec<(String, SocketAddr)>,
     /// What must not happen and did.
     pub faults: Vec<String>,
 }
 
 impl Book {
-    /// Takes note of an arrival whose signature is good.
-    pub fn arrived(&mut self, delivery: &str, settlement: u64) {
+    /// Takes note of an arrival whose signature is good; says whether it is the first one of its delivery.
+    pub fn arrived(&mut self, delivery: &str, settlement: u64) -> bool {
         self.arrivals += 1;
         self.arrivals_in_life += 1;
         let notified = self.notified.entry(delivery.to_owned());
         let notified = notified.or_insert_with(|| Notified { settlement, lives: Vec::new() });
         notified.lives.push(self.life);
+        let is_first = notified.lives.len() == 1;
         if notified.settlement != settlement {
             self.faults.push(format!("{delivery} told of {} and {settlement}", notified.settlement));
         }
@@ -64,6 +69,7 @@ impl Book {
         if settlement >= self.posted {
             self.faults.push(format!("{settlement} was never posted"));
         }
+        is_first
     }
 
     /// Whether everything that was posted is acknowledged and has arrived.

@@ -5,6 +5,7 @@ use crate::dice::Dice;
 use crate::scene::{IN_FLIGHT, Scene};
 
 const KILLS: usize = 50;
+const MERCHANTS: usize = 8;
 /// Arrivals in one life of the service, at most.
 const ARRIVALS_MAX: u64 = 200;
 
@@ -19,7 +20,7 @@ fn postgres() {
 }
 
 fn kill_nine(store: &str, settle: Settle) {
-    let scene = Scene::new(settle);
+    let scene = Scene::new(settle, MERCHANTS);
     let dice = Dice::new(9);
     let (mut serving, mut api) = scene.serve();
     scene.register(api);

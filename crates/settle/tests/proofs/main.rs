@@ -5,6 +5,8 @@
 //! | [`kill_nine`] | it is killed again and again, on both stores |
 //! | [`graceful_stop`] | it is stopped in order, again and again, on both stores |
 //! | [`postgres_restarts`] | its database goes away and comes back |
+//! | [`three_nodes`] | of three nodes one stands still past its lease, and one is killed |
+//! | [`late_outcomes`] | of two nodes one stands still, and comes back while the other makes its attempts |
 //!
 //! Each proof loads the service through its operator API ([`load`]) and counts what arrives at a receiver of
 //! its own ([`receiver`]). What was acknowledged arrives; what arrives twice was in flight when something
@@ -26,10 +28,14 @@ mod cluster;
 mod dice;
 mod graceful_stop;
 mod kill_nine;
+mod late_outcomes;
 mod load;
+mod nodes;
+mod peers;
 mod postgres_restarts;
 mod receiver;
 mod scene;
 #[expect(dead_code, reason = "the tests of the commands use more of it")]
 #[path = "../commands/serving.rs"]
 mod serving;
+mod three_nodes;

@@ -12,13 +12,14 @@ use crate::dice::Dice;
 use crate::scene::Scene;
 
 const RESTARTS: usize = 10;
+const MERCHANTS: usize = 8;
 /// Arrivals between two restarts, at most.
 const ARRIVALS_MAX: u64 = 200;
 
 #[test]
 fn postgres_restarts() {
     let mut cluster = Cluster::start();
-    let scene = Scene::new(Settle::sqlite().with("SETTLE_DATABASE_URL", &cluster.url));
+    let scene = Scene::new(Settle::sqlite().with("SETTLE_DATABASE_URL", &cluster.url), MERCHANTS);
     let dice = Dice::new(10);
     let (mut serving, api) = scene.serve();
     // That the shards were taken is forgotten by a crash until something else was committed after it.

@@ -1,4 +1,4 @@
-//! The merchants' receiver: verifies every notification, writes it into the book and answers with 204.
+//! The merchants' receiver: verifies every notification, writes it into the book and answers with 200.
 
 use std::convert::Infallible;
 use std::io::Read;
@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::{Bytes, Incoming};
+use hyper::http::request::Parts;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -16,7 +17,7 @@ use settle_domain::seams::Clock;
 use settle_webhook::{Event, Verifier};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::book::Hub;
 use crate::load::number_of;
@@ -30,6 +31,7 @@ const BODY_BYTES_MAX: usize = 64 * 1_024;
 pub struct Receiver {
     pub address: SocketAddr,
     pub hub: Arc<Hub>,
+    release: watch::Sender<Held>,
     _runtime: Runtime,
 }
 
@@ -41,12 +43,14 @@ impl Receiver {
         let runtime = runtime.expect("a runtime");
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
         let address = listener.local_addr().expect("an address");
+        let (release, held) = watch::channel(Held::Both);
         let desk = Arc::new(Desk {
             hub: hub.clone(),
+            held,
             verifiers: (0..merchants).map(|merchant| Verifier::new(secret(merchant))).collect(),
         });
         runtime.spawn(accept(listener, desk));
-        Receiver { address, hub, _runtime: runtime }
+        Receiver { address, hub, release, _runtime: runtime }
     }
 
     /// Waits until what a process has sent before it died is in the book. No other process may be sending.
@@ -56,6 +60,16 @@ impl Receiver {
         last.shutdown(Shutdown::Write).expect("nothing more is said");
         last.read_to_end(&mut Vec::new()).expect("the receiver has nothing to say either");
         self.hub.wait("every connection has ended", |book| book.connections == 0);
+    }
+
+    /// Answers first arrivals that it has held, with 500.
+    pub fn release_first(&self) {
+        self.release.send_replace(Held::Later);
+    }
+
+    /// Answers everything that it has held: later arrivals with 200.
+    pub fn release(&self) {
+        self.release.send_replace(Held::Neither);
     }
 
     /// The URL for the notifications of a merchant.
@@ -69,9 +83,20 @@ pub fn secret(merchant: usize) -> String {
     format!("whsec-{merchant}-ключ")
 }
 
+/// Which arrivals are held, of those that are to be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Held {
+    /// First and later ones.
+    Both,
+    /// Only later ones.
+    Later,
+    Neither,
+}
+
 /// Where notifications are taken.
 struct Desk {
     hub: Arc<Hub>,
+    held: watch::Receiver<Held>,
     verifiers: Vec<Verifier>,
 }
 
@@ -79,11 +104,11 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let place = places.clone().acquire_owned().await.expect("it is never closed");
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let Ok((stream, peer)) = listener.accept().await else { continue };
         desk.hub.change(|book| book.connections += 1);
         let desk = desk.clone();
         tokio::spawn(async move {
-            let service = service_fn(|request| desk.receive(request));
+            let service = service_fn(|request| desk.receive(peer, request));
             let mut server = hyper::server::conn::http1::Builder::new();
             let connection = server.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
             // Whoever was killed in the middle of a request leaves a broken one.
@@ -95,10 +120,20 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>) {
 }
 
 impl Desk {
-    async fn receive(&self, request: Request<Incoming>) -> Result<Response<Empty<Bytes>>, Infallible> {
-        let (head, body) = request.into_parts();
+    async fn receive(
+        &self,
+        peer: SocketAddr,
+        request: Request<Incoming>,
+    ) -> Result<Response<Empty<Bytes>>, Infallible> {
+        let (parts, body) = request.into_parts();
         let status = match Limited::new(body, BODY_BYTES_MAX).collect().await {
-            Ok(body) => self.take(&head, &body.to_bytes()),
+            Ok(body) => {
+                let taken = self.take(peer, &parts, &body.to_bytes());
+                let mut held = self.held.clone();
+                // The test ends with everything released, or by a panic.
+                let _ = held.wait_for(|held| *held >= taken.when).await;
+                taken.status
+            }
             // Not all of it came: nobody waits for an answer.
             Err(_) => StatusCode::BAD_REQUEST,
         };
@@ -107,24 +142,39 @@ impl Desk {
         Ok(response)
     }
 
-    fn take(&self, head: &hyper::http::request::Parts, body: &[u8]) -> StatusCode {
-        let merchant = head.uri.path().strip_prefix('/').and_then(|merchant| merchant.parse().ok());
-        let header = |name: &str| head.headers.get(name)?.to_str().ok();
+    fn take(&self, peer: SocketAddr, parts: &Parts, body: &[u8]) -> Taken {
+        let merchant = parts.uri.path().strip_prefix('/').and_then(|merchant| merchant.parse().ok());
+        let header = |name: &str| parts.headers.get(name)?.to_str().ok();
         let verified = merchant
             .and_then(|merchant: usize| self.verifiers.get(merchant))
-            .ok_or_else(|| format!("nobody is at {}", head.uri))
+            .ok_or_else(|| format!("nobody is at {}", parts.uri))
             .and_then(|verifier| verifier.verify(header, body, now()).map_err(|fault| fault.to_string()));
         self.hub.change(|book| match verified {
             Ok(Event { delivery_id, settlement, .. }) => {
-                book.arrived(&delivery_id, number_of(&settlement.settlement_id));
-                StatusCode::NO_CONTENT
+                let settlement = number_of(&settlement.settlement_id);
+                let is_first = book.arrived(&delivery_id, settlement);
+                if !book.to_hold.contains(&settlement) {
+                    return Taken { status: StatusCode::OK, when: Held::Both };
+                }
+                book.held.push((delivery_id, peer));
+                if is_first {
+                    Taken { status: StatusCode::INTERNAL_SERVER_ERROR, when: Held::Later }
+                } else {
+                    Taken { status: StatusCode::OK, when: Held::Neither }
+                }
             }
             Err(fault) => {
                 book.faults.push(fault);
-                StatusCode::BAD_REQUEST
+                Taken { status: StatusCode::BAD_REQUEST, when: Held::Both }
             }
         })
     }
+}
+
+/// How a notification is answered, and when.
+struct Taken {
+    status: StatusCode,
+    when: Held,
 }
 
 fn now() -> SystemTime {

@@ -9,8 +9,6 @@ use crate::load::Load;
 use crate::receiver::{Receiver, secret};
 use crate::serving::{Serving, ask, get};
 
-/// Merchants, each with a webhook of its own.
-const MERCHANTS: usize = 8;
 /// `webhook.in_flight`: few enough that a repetition too many is seen.
 pub const IN_FLIGHT: usize = 64;
 
@@ -27,17 +25,17 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Merchants without webhooks in an empty store.
-    pub fn new(mut settle: Settle) -> Scene {
+    /// So many merchants, still without webhooks, in an empty store.
+    pub fn new(mut settle: Settle, merchants: usize) -> Scene {
         settle.set("SETTLE_WEBHOOK__ALLOW_HTTP", "true");
         settle.set("SETTLE_WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8");
         settle.set("SETTLE_WEBHOOK__IN_FLIGHT", &IN_FLIGHT.to_string());
         settle.set("SETTLE_API__REQUESTS_PER_SECOND", "0");
         let made = settle.run(&["operator", "create", "Ada", "--json"]).json();
         let token = made["token"].as_str().expect("a token").to_owned();
-        let merchants: Vec<String> = (0..MERCHANTS).map(|_| settle.merchant()).collect();
+        let receiver = Receiver::start(merchants);
+        let merchants: Vec<String> = (0..merchants).map(|_| settle.merchant()).collect();
         let keys = merchants.iter().map(|merchant| settle.key(merchant).1).collect();
-        let receiver = Receiver::start(MERCHANTS);
         let hub = receiver.hub.clone();
         Scene { settle, receiver, hub, token, merchants, keys }
     }

@@ -1,0 +1,131 @@
+//! Nodes that share a PostgreSQL, and one of them that stands still.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+
+use crate::binary::Settle;
+use crate::load::{post, settlement};
+use crate::peers::has_connection;
+use crate::scene::Scene;
+use crate::serving::{Serving, get};
+
+/// Notifications that the node that stands still has in flight.
+pub const HELD: u64 = 5;
+const MASTER_KEY: &str = "8a1f5c0e3b7d92644d6e0f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e";
+/// Enough time to stop a node before its attempts end, and the shortest lease that it allows.
+const TIMEOUT: &str = "8s";
+const LEASE: &str = "13s";
+
+/// So many merchants on a PostgreSQL that nodes share; nothing is sent yet.
+pub fn scene(merchants: usize) -> Scene {
+    let settle = Settle::postgres()
+        .with("SETTLE_MASTER_KEY", MASTER_KEY)
+        .with("SETTLE_WEBHOOK__TIMEOUT", TIMEOUT)
+        .with("SETTLE_WEBHOOK__LEASE", LEASE);
+    Scene::new(settle, merchants)
+}
+
+/// Starts nodes, gives the merchants their webhooks, and tells the load of the nodes.
+pub fn start<const NODES: usize>(scene: &Scene) -> [Node; NODES] {
+    let nodes = std::array::from_fn(|_| Node::start(&scene.settle));
+    scene.register(nodes[0].api);
+    scene.hub.change(|book| book.operators = nodes.iter().map(|node| node.operator).collect());
+    nodes
+}
+
+/// A node.
+pub struct Node {
+    pub serving: Serving,
+    pub api: SocketAddr,
+    pub operator: SocketAddr,
+}
+
+impl Node {
+    pub fn start(settle: &Settle) -> Node {
+        let (serving, api, operator) = Serving::ready(settle);
+        Node { serving, api, operator }
+    }
+
+    /// How many of its attempts were answered well.
+    pub fn delivered(&self) -> u64 {
+        self.metric("settle_delivery_attempts_total{outcome=\"delivered\"}")
+    }
+
+    /// How many deliveries it has in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.metric("settle_deliveries_in_flight")
+    }
+
+    fn metric(&self, name: &str) -> u64 {
+        let metrics = get(self.operator, "/metrics", "").body;
+        let number = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        number.map_or(0, |number| number.parse().expect("a number"))
+    }
+
+    /// Waits until its log has a line with the text.
+    pub fn has_logged(&mut self, text: &str) {
+        if !self.serving.logged.iter().any(|line| line.contains(text)) {
+            self.serving.wait_for(text);
+        }
+    }
+}
+
+/// Stops a node that has notifications of the first merchant in flight; gives the node.
+pub fn stand_still(scene: &Scene, nodes: &[Node]) -> usize {
+    let first = scene.hub.change(|book| {
+        let first = book.posted;
+        book.posted += HELD;
+        book.to_hold.extend(first..book.posted);
+        first
+    });
+    let batch: Vec<Value> =
+        (first..first + HELD).map(|number| settlement(&scene.merchants[0], number)).collect();
+    post(&scene.hub, &scene.token, &json!(batch).to_string(), 0);
+    scene.hub.wait("what is to be held has arrived", |book| book.held.len() == batch.len());
+    let peers: Vec<SocketAddr> = scene.hub.book().held.iter().map(|(_, peer)| *peer).collect();
+    let to = scene.receiver.address;
+    let has = |node: &Node, peer: SocketAddr| has_connection(node.serving.id(), peer, to);
+    let late = nodes.iter().position(|node| has(node, peers[0])).expect("one of them has sent it");
+    nodes[late].serving.signal("STOP");
+    scene.hub.change(|book| book.acknowledged += HELD);
+    assert!(peers.iter().all(|peer| has(&nodes[late], *peer)), "a merchant has one node");
+    let repeated = scene.hub.book().repeated_after();
+    assert!(repeated.is_empty(), "shards that change hands in order repeat nothing: {repeated:?}");
+    late
+}
+
+/// Waits until what a node held that stands still has arrived from another.
+pub fn wait_for_takeover(scene: &Scene) {
+    let held = usize::try_from(HELD).expect("few");
+    scene.hub.wait("what the node held has arrived from another", |book| book.held.len() == 2 * held);
+}
+
+/// Answers the node that has stood still, and waits until it has seen the answers. It is too late: others
+/// make these attempts now, and theirs are the outcomes that count.
+pub fn come_back(scene: &Scene, late: &mut Node) {
+    let held: Vec<String> = scene.hub.book().held.iter().map(|(delivery, _)| delivery.clone()).collect();
+    scene.receiver.release_first();
+    late.serving.signal("CONT");
+    for delivery in &held {
+        late.has_logged(delivery);
+    }
+}
+
+/// What the API says of what was held.
+pub fn rows(scene: &Scene, node: &Node) -> Vec<Value> {
+    let page = get(node.api, "/v1/webhook/deliveries?limit=200", &scene.keys[0]).json();
+    let rows = page["deliveries"].as_array().expect("a list").clone();
+    assert_eq!(u64::try_from(rows.len()), Ok(HELD));
+    rows
+}
+
+/// Waits until what was held is recorded as delivered by the attempt that counts; gives what the API says.
+pub fn wait_for_record(scene: &Scene, node: &Node) -> Vec<Value> {
+    let delivered = |row: &Value| row["status"] == "delivered";
+    let rows = scene.hub.retry("another node has recorded what was held", || {
+        Some(rows(scene, node)).filter(|rows| rows.iter().all(delivered))
+    });
+    assert!(rows.iter().all(|row| row["attempts"] == 1 && row["response_status"] == 200), "{rows:#?}");
+    rows
+}
