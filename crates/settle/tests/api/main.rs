@@ -37,6 +37,7 @@ mod answer;
 mod authentication;
 mod contract;
 mod courier;
+mod dispatch;
 mod errors;
 mod languages;
 mod limits;

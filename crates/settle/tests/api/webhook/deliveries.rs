@@ -1,6 +1,10 @@
 //! `/v1/webhook/deliveries`.
 
+mod endpoint;
 mod list;
+mod outcomes;
 mod record;
 mod redeliver;
+mod request;
+mod schedule;
 mod states;

@@ -1,0 +1,338 @@
+//! A merchant with an endpoint, and the real dispatcher that sends to it.
+//!
+//! The test is the endpoint: it takes each request and says what comes of it. It is the clock, too: hours of
+//! retries pass in the time that the database needs. Nothing is waited for by the time it takes: the
+//! dispatcher's questions to the database tell the test what it has done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use settle_domain::delivery::RetryPolicy;
+use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::seams::Clock;
+use settle_domain::settlement::parse;
+use settle_domain::time::Timestamp;
+use settle_store::{
+    Alert, Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreResult,
+};
+use settle_webhooks::alerts::AlertBell;
+use settle_webhooks::dispatcher::lanes::InFlightLimits;
+use settle_webhooks::dispatcher::ledger::{Ledger, Outcome, StoreLedger};
+use settle_webhooks::dispatcher::{DispatchSettings, Dispatcher};
+use settle_webhooks::notification::Notification;
+use settle_webhooks::outbox::{Recorded, Recorder};
+use settle_webhooks::sender::{Attempt, AttemptFault, Transport};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::merchant::{Merchant, settlement};
+use crate::service::Setup;
+
+/// How long a test waits for the dispatcher before it has failed.
+const PATIENCE: Duration = Duration::from_secs(50);
+/// How long an attempt may take.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A request that waits for its answer. Dropped without one, the sender itself has failed.
+pub struct Request {
+    pub url: String,
+    pub notification: Notification,
+    answer: Option<oneshot::Sender<Attempt>>,
+}
+
+impl Request {
+    /// Says what comes of the attempt.
+    pub fn end(&mut self, attempt: Attempt) {
+        let answer = self.answer.take().expect("it ends once");
+        answer.send(attempt).expect("the dispatcher waits");
+    }
+
+    /// The value of a header that is there exactly once.
+    pub fn header(&self, name: &str) -> &str {
+        let mut values = self.notification.headers.get_all(name).iter();
+        let value = values.next().unwrap_or_else(|| panic!("there is no {name}"));
+        assert!(values.next().is_none(), "{name} is there twice");
+        value.to_str().expect("text")
+    }
+}
+
+/// The network, and the test behind it.
+struct Network(mpsc::UnboundedSender<Request>);
+
+#[async_trait]
+impl Transport for Network {
+    async fn attempt(&self, url: &str, notification: Notification) -> Attempt {
+        let (answer, answered) = oneshot::channel();
+        let request = Request { url: url.to_owned(), notification, answer: Some(answer) };
+        self.0.send(request).unwrap_or_else(|_| panic!("the test has ended"));
+        answered.await.expect("an answer")
+    }
+}
+
+/// What the dispatcher has done.
+#[derive(Debug, PartialEq)]
+enum Step {
+    /// It has looked for what is due.
+    Looked,
+    /// It has looked for what a merchant has due at a time, and found so many.
+    Claimed(Timestamp, usize),
+    /// It has recorded outcomes, so many of them, and so many of them changed their rows.
+    Recorded { outcomes: usize, changed: usize },
+}
+
+/// The store's own ledger; the test hears of every step.
+struct Watched {
+    ledger: StoreLedger,
+    steps: mpsc::UnboundedSender<Step>,
+}
+
+impl Watched {
+    fn tell(&self, step: Step) {
+        // A dispatcher may outlive what its test wants to know.
+        let _ = self.steps.send(step);
+    }
+}
+
+#[async_trait]
+impl Ledger for Watched {
+    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
+        self.ledger.presence(dispatcher).await
+    }
+
+    async fn lease(&self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases> {
+        self.ledger.lease(dispatcher, lease).await
+    }
+
+    async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
+        self.ledger.release(leases).await
+    }
+
+    async fn due(
+        &self,
+        shards: &[Shard],
+        until: Timestamp,
+        known: &[MerchantId],
+        limit: i64,
+    ) -> StoreResult<Vec<DueMerchant>> {
+        let due = self.ledger.due(shards, until, known, limit).await?;
+        self.tell(Step::Looked);
+        Ok(due)
+    }
+
+    async fn claim(
+        &self,
+        asks: &[Ask],
+        in_flight: &[DeliveryId],
+        now: Timestamp,
+    ) -> StoreResult<Vec<Claimed>> {
+        let claimed = self.ledger.claim(asks, in_flight, now).await?;
+        self.tell(Step::Claimed(now, claimed.len()));
+        Ok(claimed)
+    }
+
+    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Vec<DeliveryId>> {
+        let recorded = self.ledger.record(outcomes, at).await?;
+        self.tell(Step::Recorded { outcomes: outcomes.len(), changed: recorded.len() });
+        Ok(recorded)
+    }
+
+    async fn depth(&self) -> StoreResult<QueueDepth> {
+        self.ledger.depth().await
+    }
+
+    async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
+        self.ledger.wake_others(merchants).await
+    }
+}
+
+/// A dispatcher at work for a merchant.
+pub struct Dispatching {
+    pub merchant: Merchant,
+    requests: mpsc::UnboundedReceiver<Request>,
+    steps: mpsc::UnboundedReceiver<Step>,
+    running: JoinHandle<()>,
+}
+
+impl Dispatching {
+    /// A merchant with an endpoint, and a dispatcher that serves it.
+    pub async fn start(setup: Setup) -> Dispatching {
+        let merchant = setup.merchant().await;
+        merchant.set_webhook().await;
+        Dispatching::of(merchant).await
+    }
+
+    /// A dispatcher that serves a merchant.
+    pub async fn of(merchant: Merchant) -> Dispatching {
+        let (requests, steps, running) = launch(&merchant);
+        let mut this = Dispatching { merchant, requests, steps, running };
+        this.until(|step| *step == Step::Looked).await;
+        this
+    }
+
+    /// The dispatcher dies, whatever it is doing, and another one is started.
+    pub async fn crash_and_restart(&mut self) {
+        self.running.abort();
+        let ended = (&mut self.running).await.expect_err("it was running");
+        assert!(ended.is_cancelled(), "{ended}");
+        (self.requests, self.steps, self.running) = launch(&self.merchant);
+        self.until(|step| *step == Step::Looked).await;
+    }
+
+    /// A settlement of the merchant completes. Gives what was recorded.
+    pub async fn settle(&self) -> Recorded {
+        let mut object = settlement(Value::Object(serde_json::Map::new()));
+        object["merchant_id"] = Value::from(self.merchant.id.to_string());
+        let completed = parse(object.as_object().expect("an object")).expect("a settlement");
+        let service = &self.merchant.service;
+        let recorder = Recorder::start(
+            service.store.clone(),
+            service.wake.clone(),
+            service.clock.clone(),
+            service.entropy.clone(),
+        );
+        recorder.record(vec![completed.into()]).await.expect("recorded")
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.merchant.service.clock.now()
+    }
+
+    /// Time passes.
+    pub fn pass(&self, duration: Duration) {
+        self.set(self.now().plus(duration));
+    }
+
+    pub fn set(&self, now: Timestamp) {
+        self.merchant.service.clock.set(now);
+    }
+
+    /// The next request of the dispatcher, which is told to look.
+    pub async fn request(&mut self) -> Request {
+        self.wake();
+        let request = timeout(PATIENCE, self.requests.recv()).await.expect("a request in time");
+        request.expect("the dispatcher runs")
+    }
+
+    /// The next attempt, from its request to its record.
+    pub async fn attempt(&mut self, attempt: Attempt) -> Request {
+        let mut request = self.request().await;
+        request.end(attempt);
+        assert_eq!(self.recorded().await, 1, "the row was changed");
+        request
+    }
+
+    /// Waits until an outcome is recorded. Gives the number of rows changed.
+    pub async fn recorded(&mut self) -> usize {
+        match self.until(|step| matches!(step, Step::Recorded { .. })).await {
+            Step::Recorded { outcomes: 1, changed } => changed,
+            other => panic!("one outcome is recorded: {other:?}"),
+        }
+    }
+
+    /// At this time the dispatcher looks, finds nothing due, and sends nothing.
+    pub async fn nothing_is_due_at(&mut self, time: Timestamp) {
+        assert_ne!(self.now(), time, "a look at another time may still be under way");
+        self.set(time);
+        self.wake();
+        let claimed = self.until(|step| matches!(step, Step::Claimed(at, _) if *at == time)).await;
+        assert_eq!(claimed, Step::Claimed(time, 0));
+        self.nothing_was_sent();
+    }
+
+    /// No request waits for its answer.
+    pub fn nothing_was_sent(&mut self) {
+        assert!(self.requests.try_recv().is_err(), "something was sent");
+    }
+
+    /// The merchant's newest delivery, as its log shows it.
+    pub async fn row(&self) -> Value {
+        self.merchant.get("/v1/webhook/deliveries?limit=1").await.ok()["deliveries"][0].clone()
+    }
+
+    /// Asks for a redelivery of the newest delivery.
+    pub async fn redeliver(&self) -> Value {
+        let id = self.row().await["delivery_id"].as_str().expect("an id").to_owned();
+        self.merchant.post(&format!("/v1/webhook/deliveries/{id}/redeliver")).await.ok()
+    }
+
+    /// Lets every attempt fail until the delivery is dead.
+    pub async fn die(&mut self) {
+        let policy = RetryPolicy::default();
+        for attempt in 1..=policy.attempts_max {
+            self.attempt(status(503)).await;
+            self.pass(policy.delay_after(attempt));
+        }
+        assert_eq!(self.row().await["status"], "dead");
+    }
+
+    /// Tells operations what they are to be told of.
+    pub async fn alerts(&self) -> Vec<Alert> {
+        let mut tx = self.merchant.service.store.begin().await.expect("a transaction");
+        let alerts = tx.alert_take(self.now(), Timestamp::MAX, 100).await.expect("alerts");
+        let ids: Vec<_> = alerts.iter().map(|alert| alert.alert_id).collect();
+        tx.alert_sent(&ids, self.now()).await.expect("sent");
+        tx.commit().await.expect("a commit");
+        alerts
+    }
+
+    fn wake(&self) {
+        self.merchant.service.wake.merchants([self.merchant.id]);
+    }
+
+    /// Waits for a step.
+    async fn until(&mut self, wanted: impl Fn(&Step) -> bool) -> Step {
+        loop {
+            let step = timeout(PATIENCE, self.steps.recv()).await.expect("a step in time");
+            let step = step.expect("the dispatcher runs");
+            if wanted(&step) {
+                return step;
+            }
+        }
+    }
+}
+
+impl Drop for Dispatching {
+    fn drop(&mut self) {
+        self.running.abort();
+    }
+}
+
+/// Starts a dispatcher.
+fn launch(
+    merchant: &Merchant,
+) -> (mpsc::UnboundedReceiver<Request>, mpsc::UnboundedReceiver<Step>, JoinHandle<()>) {
+    let (requested, requests) = mpsc::unbounded_channel();
+    let (told, steps) = mpsc::unbounded_channel();
+    let service = &merchant.service;
+    let ledger = StoreLedger::new(service.store.clone(), service.entropy.clone(), AlertBell::default());
+    let dispatcher = Dispatcher {
+        ledger: Arc::new(Watched { ledger, steps: told }),
+        transport: Arc::new(Network(requested)),
+        ring: service.ring.clone(),
+        clock: service.clock.clone(),
+        entropy: service.entropy.clone(),
+        wake: service.wake.clone(),
+        settings: DispatchSettings {
+            timeout: TIMEOUT,
+            lease: DispatchSettings::lease_min(TIMEOUT),
+            retry: RetryPolicy::default(),
+            in_flight: InFlightLimits { total: 64, per_merchant: 8 },
+            shutdown_timeout: TIMEOUT,
+        },
+    };
+    (requests, steps, tokio::spawn(dispatcher.run(std::future::pending())))
+}
+
+/// An attempt that was answered with this status.
+pub fn status(status: u16) -> Attempt {
+    let fault = if (200..300).contains(&status) { None } else { Some(AttemptFault::Status(status)) };
+    Attempt { response_status: Some(status), fault }
+}
+
+/// An attempt without a response.
+pub fn fault(fault: AttemptFault) -> Attempt {
+    Attempt { response_status: None, fault: Some(fault) }
+}
