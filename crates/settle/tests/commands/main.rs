@@ -38,5 +38,6 @@ mod merchant;
 mod migrate;
 mod openapi;
 mod operator;
+mod receivers;
 mod serve;
 mod serving;
