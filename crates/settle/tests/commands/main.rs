@@ -38,6 +38,7 @@ mod merchant;
 mod migrate;
 mod openapi;
 mod operator;
+mod rebinding;
 mod receivers;
 mod serve;
 mod serving;
