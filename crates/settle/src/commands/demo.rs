@@ -12,10 +12,10 @@ use settle_domain::seams::{Clock, random_bytes};
 use settle_store::Merchant;
 use settle_webhooks::outbox::Recorder;
 use settle_webhooks::wake::Wake;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
-use super::serve::{Serve, start_metrics, stop_signal};
+use super::serve::{Bound, Serve, start_metrics, stop_signal, stopped};
 use super::{CommandFault, Context, key, operator};
 use crate::config::{self, Config, parse_duration};
 use crate::receiver::{Arrival, Behaviour, Receiver};
@@ -28,10 +28,13 @@ mod story;
 /// The ports that are asked for first: those of the README.
 const API_PORT: u16 = 8080;
 const OPERATOR_PORT: u16 = 8081;
+/// When the first settlement completes: away from the times at which the flaky shop's endpoint changes, so
+/// that each demo tells the same story.
+const SETTLEMENT_FIRST: Duration = Duration::from_secs(1);
 /// How often a settlement completes.
 const SETTLEMENT_INTERVAL: Duration = Duration::from_secs(2);
 /// How long the flaky shop's endpoint is well, and how long it is not.
-const MOOD_INTERVAL: Duration = Duration::from_secs(8);
+const MOOD_INTERVAL: Duration = Duration::from_secs(6);
 /// How often it is said how the queue stands.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -51,8 +54,9 @@ struct Shop {
 impl Demo {
     pub(super) async fn run(self) -> Result<(), CommandFault> {
         let folder = tempfile::tempdir()?;
-        let (api, operator_address) = (free_address(API_PORT).await?, free_address(OPERATOR_PORT).await?);
-        let config = settings(folder.path(), api, operator_address)?;
+        let (api, operator) = (bind(API_PORT).await?, bind(OPERATOR_PORT).await?);
+        let (api_address, operator_address) = (api.local_addr()?, operator.local_addr()?);
+        let config = settings(folder.path(), api_address, operator_address)?;
         logging::start(&config)?;
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone())?;
@@ -65,30 +69,38 @@ impl Demo {
         let (moody, mood_now) = watch::channel(Behaviour::default());
         let good = Receiver::bind(0, &secret, well_now, Arc::new(SystemClock)).await?;
         let flaky = Receiver::bind(0, &secret, mood_now, Arc::new(SystemClock)).await?;
-        let nobody = free_address(0).await?;
+        // A port that is taken, and on which nobody listens.
+        let nobody = TcpSocket::new_v4()?;
+        nobody.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let mut shops = Vec::new();
-        for (name, address) in
-            [("good shop", good.address()?), ("flaky shop", flaky.address()?), ("gone shop", nobody)]
-        {
+        for (name, address) in [
+            ("good shop", good.address()?),
+            ("flaky shop", flaky.address()?),
+            ("gone shop", nobody.local_addr()?),
+        ] {
             shops.push(open_shop(&context, name, address, &secret).await?);
         }
         let (_, key) = key::make(&context, shops[0].merchant_id, None).await?;
         let (_, token) = operator::make(&context, "demo".to_owned()).await?;
-        output::print_text(&story::welcome(api, operator_address, key.expose(), token.expose()))?;
+        output::print_text(&story::welcome(api_address, operator_address, key.expose(), token.expose()))?;
 
         let wake = Wake::default();
         let recorder =
             Recorder::start(store.clone(), wake.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy));
-        let service = Serve::default().serve(context, metrics, wake, stop, draining);
+        let (end, ending) = watch::channel(false);
+        let bound = Bound { api: Some(api), operator: Some(operator) };
+        let service = Serve::on(bound).serve(context, metrics, wake, ending, draining);
         let show = |shop: &'static str| move |arrival: &Arrival| tell(&story::arrived(shop, arrival));
         let ended = async {
-            match self.lifetime {
-                Some(lifetime) => tokio::time::sleep(lifetime).await,
-                None => std::future::pending().await,
+            tokio::select! {
+                () = stopped(stop) => {}
+                () = lifetime(self.lifetime) => {}
             }
+            end.send_replace(true);
         };
         let life = async {
             tokio::join!(
+                ended,
                 settle_for_ever(&recorder, &shops),
                 flap(&moody),
                 summarize(&*store),
@@ -96,12 +108,13 @@ impl Demo {
                 flaky.run(show("flaky shop"), std::future::pending()),
             );
         };
-        let _kept = well;
+        let _kept = (well, nobody);
+        // The service ends in order, before its folder does.
         tokio::select! {
             served = service => served?,
             () = life => {}
-            () = ended => {}
         }
+        folder.close()?;
         output::print_text(story::FAREWELL)?;
         Ok(())
     }
@@ -129,13 +142,19 @@ fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> 
     Ok(config::load(Some(&file), &environment)?.0)
 }
 
-/// The port wanted, or another one that is free.
-async fn free_address(wanted: u16) -> Result<SocketAddr, CommandFault> {
-    let taken = match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await {
+/// A listener on the port wanted, or on another one that is free.
+async fn bind(wanted: u16) -> Result<TcpListener, CommandFault> {
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await {
         Ok(listener) => Ok(listener),
-        Err(_) => TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await,
-    };
-    Ok(taken?.local_addr()?)
+        Err(_) => Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?),
+    }
+}
+
+async fn lifetime(lifetime: Option<Duration>) {
+    match lifetime {
+        Some(lifetime) => tokio::time::sleep(lifetime).await,
+        None => std::future::pending().await,
+    }
 }
 
 fn hex_secret() -> String {
@@ -167,7 +186,8 @@ async fn open_shop(
 
 /// Settlements complete, one shop after the other.
 async fn settle_for_ever(recorder: &Recorder, shops: &[Shop]) {
-    let mut due = tokio::time::interval(SETTLEMENT_INTERVAL);
+    let first = tokio::time::Instant::now() + SETTLEMENT_FIRST;
+    let mut due = tokio::time::interval_at(first, SETTLEMENT_INTERVAL);
     for number in 0.. {
         due.tick().await;
         // The shop whose endpoint is gone settles seldom: one death is enough to see.

@@ -42,6 +42,16 @@ pub(super) struct Serve {
     /// Run only these parts [default: all of them]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,…")]
     role: Vec<Role>,
+    /// Listeners that are there already.
+    #[arg(skip)]
+    bound: Bound,
+}
+
+/// Listeners to serve on; what is missing is bound as the settings say.
+#[derive(Debug, Default)]
+pub(super) struct Bound {
+    pub(super) api: Option<TcpListener>,
+    pub(super) operator: Option<TcpListener>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -55,6 +65,11 @@ enum Role {
 }
 
 impl Serve {
+    /// All parts, on these listeners.
+    pub(super) fn on(bound: Bound) -> Serve {
+        Serve { bound, ..Serve::default() }
+    }
+
     fn runs(&self, role: Role) -> bool {
         self.role.is_empty() || self.role.contains(&role)
     }
@@ -72,7 +87,7 @@ impl Serve {
 
     /// Runs the service until told to stop. Whoever enqueues something in this process wakes the dispatcher.
     pub(super) async fn serve(
-        self,
+        mut self,
         context: Context,
         metrics: PrometheusHandle,
         wake: Wake,
@@ -86,7 +101,7 @@ impl Serve {
         let transport: Arc<dyn Transport> = Arc::new(wiring::sender(&context.config, guard.clone())?);
         let merchants = if self.runs(Role::Api) {
             let state = api_state(&context, &messages, guard, transport.clone(), wake.clone());
-            let listener = listen("api.listen", context.config.api.listen).await?;
+            let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
             Some(tokio::spawn(server::serve(
                 listener,
@@ -101,7 +116,8 @@ impl Serve {
         let drained = drained(stop, merchants, dispatcher);
         if self.runs(Role::Operator) {
             let state = operator_state(&context, messages, wake, metrics, draining);
-            let listener = listen("operator.listen", context.config.operator.listen).await?;
+            let (bound, address) = (self.bound.operator.take(), context.config.operator.listen);
+            let listener = listen(bound, "operator.listen", address).await?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
             let limits = ServerLimits { connections_max: OPERATOR_CONNECTIONS_MAX, ..limits };
             server::serve(listener, router::operator(state), limits, drained).await;
@@ -153,7 +169,14 @@ async fn drained(
     }
 }
 
-async fn listen(setting: &str, address: std::net::SocketAddr) -> Result<TcpListener, CommandFault> {
+async fn listen(
+    bound: Option<TcpListener>,
+    setting: &str,
+    address: std::net::SocketAddr,
+) -> Result<TcpListener, CommandFault> {
+    if let Some(listener) = bound {
+        return Ok(listener);
+    }
     let listener = TcpListener::bind(address).await;
     listener.map_err(|fault| CommandFault::Refused(format!("{setting}: cannot listen on {address}: {fault}")))
 }

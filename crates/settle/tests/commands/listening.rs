@@ -35,7 +35,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    fn of(stream: impl Read + Send + 'static) -> Lines {
+    pub fn of(stream: impl Read + Send + 'static) -> Lines {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -55,7 +55,7 @@ impl Lines {
     }
 
     /// Reads to the end.
-    fn finish(&mut self) {
+    pub fn finish(&mut self) {
         loop {
             match self.lines.recv_timeout(PATIENCE) {
                 Ok(line) => self.read.push(line),

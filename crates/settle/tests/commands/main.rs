@@ -27,6 +27,7 @@ macro_rules! on_both_stores {
 mod binary;
 mod config;
 mod delivery;
+mod demo;
 mod doctor;
 mod import;
 mod import_refused;

@@ -20,7 +20,7 @@ pub(super) fn welcome(api: SocketAddr, operator: SocketAddr, key: &str, token: &
 Settle is running, in a temporary folder, with three shops:
 
   good shop    its endpoint answers
-  flaky shop   its endpoint fails every other 8 seconds, and is tried again
+  flaky shop   its endpoint fails every other 6 seconds, and is tried again
   gone shop    nobody listens at its endpoint: after 4 attempts a delivery is dead, and operations are alerted
 
 The docs:      http://{api}/docs
