@@ -232,6 +232,14 @@ impl Dispatching {
         }
     }
 
+    /// Whatever has ended, nothing is recorded of it: the dispatcher has had time to look around twice.
+    pub async fn nothing_is_recorded(&mut self) {
+        for _ in 0..2 {
+            let step = self.until(|step| matches!(step, Step::Looked | Step::Recorded { .. })).await;
+            assert_eq!(step, Step::Looked);
+        }
+    }
+
     /// At this time the dispatcher looks, finds nothing due, and sends nothing.
     pub async fn nothing_is_due_at(&mut self, time: Timestamp) {
         assert_ne!(self.now(), time, "a look at another time may still be under way");

@@ -111,6 +111,7 @@ async fn an_attempt_that_the_sender_could_not_make_does_not_count(setup: Setup) 
     dispatching.settle().await;
     let before = dispatching.row().await;
     drop(dispatching.request().await);
+    dispatching.nothing_is_recorded().await;
     dispatching.crash_and_restart().await;
     assert_eq!(dispatching.row().await, before);
     dispatching.attempt(status(500)).await;
