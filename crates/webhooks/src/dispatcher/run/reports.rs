@@ -277,7 +277,8 @@ fn tell(outcome: &Outcome, at: Timestamp) {
     let error = delivery.last_error.as_deref().unwrap_or("");
     match delivery.status {
         DeliveryStatus::Delivered => {
-            if outcome.state.seen.attempts == 0 {
+            // Never tried before and never asked for again.
+            if outcome.state.seen.next_attempt_at == delivery.created_at {
                 let delay = at.since(delivery.created_at).as_secs_f64();
                 metrics::histogram!("settle_delivery_delay_seconds").record(delay);
             }

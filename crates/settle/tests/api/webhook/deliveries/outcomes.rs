@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use settle_webhooks::sender::{Attempt, AttemptFault};
 
@@ -16,6 +17,7 @@ on_both_stores! {
     an_attempt_replaces_what_the_last_one_left,
     an_attempt_that_is_cut_off_does_not_count,
     an_attempt_that_the_sender_could_not_make_does_not_count,
+    the_delay_is_measured_where_the_very_first_attempt_succeeds,
 }
 
 /// "`response_status` | Response status of the last attempt."; "`last_error` | Last error of the delivery."
@@ -116,4 +118,20 @@ async fn an_attempt_that_the_sender_could_not_make_does_not_count(setup: Setup) 
     assert_eq!(dispatching.row().await, before);
     dispatching.attempt(status(500)).await;
     assert_eq!(dispatching.row().await["attempts"], 1);
+}
+
+/// What a redelivery takes says when somebody asked for it, not how quick the service is.
+async fn the_delay_is_measured_where_the_very_first_attempt_succeeds(setup: Setup) {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _measuring = metrics::set_default_local_recorder(&recorder);
+    let mut dispatching = Dispatching::start(setup).await;
+    dispatching.settle().await;
+    dispatching.attempt(status(200)).await;
+    dispatching.pass(Duration::from_secs(1));
+    dispatching.settle().await;
+    dispatching.die().await;
+    dispatching.redeliver().await;
+    dispatching.attempt(status(200)).await;
+    let rendered = recorder.handle().render();
+    assert!(rendered.lines().any(|line| line == "settle_delivery_delay_seconds_count 1"), "{rendered}");
 }
