@@ -24,6 +24,7 @@ macro_rules! on_both_stores {
     };
 }
 
+mod bench;
 mod binary;
 mod config;
 mod delivery;

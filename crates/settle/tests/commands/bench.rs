@@ -1,0 +1,44 @@
+//! `settle bench --quick`: that it runs and loses nothing. How fast it is says the benchmark, not a test.
+
+use serde_json::Value;
+
+use crate::binary::Settle;
+
+fn measures_and_loses_nothing(store: &str) {
+    // It has a store of its own: the one that is set up here must stay as it is.
+    let settle = Settle::sqlite();
+    let (json, plot) = (settle.write("bench.json", ""), settle.write("bench.svg", ""));
+    let (json_text, plot_text) = (json.display().to_string(), plot.display().to_string());
+    let scenarios = ["--scenario", "deliver,recovery,start"];
+    let files = ["--json", json_text.as_str(), "--plot", plot_text.as_str()];
+    let arguments = [["bench", "--quick", "--store", store].as_slice(), &scenarios, &files].concat();
+    let mut command = settle.command(&arguments);
+    // PostgreSQL is started with the programs of the system.
+    let output = command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().expect("the binary runs");
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{table}{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(json).expect("it is written")).expect("JSON");
+    assert_eq!(report["store"], store);
+    let figures = report["figures"].as_array().expect("a list");
+    let lost = figures.iter().filter(|figure| {
+        let name = figure["name"].as_str().expect("a name");
+        name.ends_with("lost") || name.ends_with("wrong state")
+    });
+    assert_eq!(lost.map(|figure| assert_eq!(figure["value"], 0.0, "{figure}")).count(), 5, "{table}");
+    for scenario in ["deliver", "recovery", "start"] {
+        assert!(table.contains(scenario), "{table}");
+    }
+    assert!(std::fs::read_to_string(plot).expect("it is written").starts_with("<svg"));
+    assert!(!settle.data().exists(), "the configured store is not touched");
+}
+
+#[test]
+fn on_sqlite() {
+    measures_and_loses_nothing("sqlite");
+}
+
+#[test]
+fn on_postgres() {
+    measures_and_loses_nothing("postgres");
+}

@@ -1,0 +1,57 @@
+//! Whoever has lost its shard records nothing, on either store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use settle_domain::delivery::{DeliveryEvent, DeliveryStatus, RetryPolicy};
+use settle_domain::ids::{DispatcherId, SettlementId};
+use settle_domain::seams::SeededEntropy;
+use settle_store::conformance::{ScratchStore, fixtures};
+use settle_store::{Ask, DeliveryState, NewDelivery, Seen, Shard};
+use settle_webhooks::alerts::AlertBell;
+use settle_webhooks::dispatcher::ledger::{Ledger, Outcome, StoreLedger};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+/// A delivery is claimed, its shard changes hands, and only then does its attempt end.
+async fn a_late_outcome_changes_nothing(store: ScratchStore) {
+    let ledger = StoreLedger::new(store.share(), Arc::new(SeededEntropy::new(1)), AlertBell::default());
+    let dispatcher = DispatcherId(fixtures::fresh_uuid());
+    let _presence = ledger.presence(dispatcher).await.unwrap().expect("nobody else is there");
+    let merchant = fixtures::merchant(&*store).await;
+    let id = SettlementId(fixtures::fresh_uuid());
+    fixtures::record(&*store, &[fixtures::settlement(merchant, id, fixtures::at(1))]).await;
+    let new = NewDelivery { settlement_id: id, ..fixtures::delivery(merchant, fixtures::at(1)) };
+    fixtures::enqueue(&*store, std::slice::from_ref(&new)).await;
+
+    let lease_of = async || {
+        let leases = ledger.lease(dispatcher, LEASE).await.unwrap();
+        leases.held.into_iter().find(|lease| lease.shard == Shard::of(merchant)).expect("it holds all shards")
+    };
+    let lost = lease_of().await;
+    let asks = [Ask { merchant_id: merchant, number: 1 }];
+    let claimed = ledger.claim(&asks, &[], fixtures::at(1)).await.unwrap().remove(0);
+    ledger.release(&[lost]).await.unwrap();
+    let held = lease_of().await;
+    assert_ne!(lost, held, "the shard has changed hands");
+
+    let mut delivery = claimed.delivery.clone();
+    let answered = DeliveryEvent::Answered { response_status: 200 };
+    delivery.apply(answered, fixtures::at(2), &RetryPolicy::default()).unwrap();
+    let state = DeliveryState { merchant_id: merchant, seen: Seen::from(&claimed.delivery), delivery };
+    let outcome = |lease| Outcome { lease, state: state.clone(), alert: false };
+    assert_eq!(ledger.record(&[outcome(lost)], fixtures::at(2)).await.unwrap(), []);
+    let pending = fixtures::deliveries(&*store, merchant, Some(DeliveryStatus::Pending)).await;
+    assert_eq!(pending.rows, [fixtures::listed(&new)]);
+    assert_eq!(ledger.record(&[outcome(held)], fixtures::at(2)).await.unwrap(), [new.delivery_id]);
+}
+
+#[tokio::test]
+async fn sqlite() {
+    a_late_outcome_changes_nothing(settle_store_sqlite::testing::scratch().await.migrated().await).await;
+}
+
+#[tokio::test]
+async fn postgres() {
+    a_late_outcome_changes_nothing(settle_store_postgres::testing::scratch().await.migrated().await).await;
+}
