@@ -1,5 +1,7 @@
 //! Whoever has lost its shard records nothing, on either store.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
