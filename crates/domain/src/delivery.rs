@@ -192,7 +192,8 @@ impl Delivery {
                     self.status = DeliveryStatus::Dead;
                     return Ok(Consequence::Alert);
                 }
-                self.next_attempt_at = at.plus(policy.delay_after(self.attempts));
+                // Never earlier than the attempt that failed, whatever the clock did meanwhile.
+                self.next_attempt_at = self.next_attempt_at.max(at.plus(policy.delay_after(self.attempts)));
                 Ok(Consequence::None)
             }
             (DeliveryStatus::Pending, DeliveryEvent::EndpointGone) => {

@@ -53,6 +53,13 @@ fn pending_answered_with_2xx_becomes_delivered() {
 }
 
 #[test]
+fn a_clock_that_was_set_back_does_not_set_back_the_schedule() {
+    let mut delivery = delivery(DeliveryStatus::Pending);
+    delivery.apply(failed(), "2025-12-31T23:00:00Z".parse().unwrap(), &POLICY).unwrap();
+    assert_eq!(delivery.next_attempt_at, start());
+}
+
+#[test]
 fn failed_attempts_wait_1_2_4_8_16_32_60_minutes_and_the_8th_is_the_last() {
     let mut delivery = delivery(DeliveryStatus::Pending);
     let mut waits_min = Vec::new();

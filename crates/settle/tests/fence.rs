@@ -42,10 +42,10 @@ async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     delivery.apply(answered, fixtures::at(2), &RetryPolicy::default()).unwrap();
     let state = DeliveryState { merchant_id: merchant, seen: Seen::from(&claimed.delivery), delivery };
     let outcome = |lease| Outcome { lease, state: state.clone(), alert: false };
-    assert_eq!(ledger.record(&[outcome(lost)], fixtures::at(2)).await.unwrap(), []);
+    assert_eq!(ledger.record(&[outcome(lost)], fixtures::at(2)).await.unwrap().changed, []);
     let pending = fixtures::deliveries(&*store, merchant, Some(DeliveryStatus::Pending)).await;
     assert_eq!(pending.rows, [fixtures::listed(&new)]);
-    assert_eq!(ledger.record(&[outcome(held)], fixtures::at(2)).await.unwrap(), [new.delivery_id]);
+    assert_eq!(ledger.record(&[outcome(held)], fixtures::at(2)).await.unwrap().changed, [new.delivery_id]);
 }
 
 #[tokio::test]

@@ -24,6 +24,9 @@ settle_store::statements! {
     hot LOCK = "
         SELECT merchant_id FROM merchant_counts WHERE merchant_id = ANY ($1)
         ORDER BY merchant_id FOR NO KEY UPDATE";
+    hot LOCK_FREE = "
+        SELECT merchant_id FROM merchant_counts WHERE merchant_id = ANY ($1)
+        ORDER BY merchant_id FOR NO KEY UPDATE SKIP LOCKED";
 }
 
 #[async_trait]
@@ -48,6 +51,12 @@ impl MerchantWrites for PostgresTx {
 
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
         let query = sqlx::query_scalar(LOCK).bind(merchant_array(merchants));
+        let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        Ok(found.into_iter().map(MerchantId).collect())
+    }
+
+    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
+        let query = sqlx::query_scalar(LOCK_FREE).bind(merchant_array(merchants));
         let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         Ok(found.into_iter().map(MerchantId).collect())
     }

@@ -13,6 +13,7 @@ use settle_store::{
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::convert::{At, array, column, id, merchant_array, optional_time, time};
@@ -26,6 +27,8 @@ const LOCK_CLASS: i32 = 0x005e_771e;
 const LEASE_TURN: i32 = 0;
 /// Where dispatchers hear of what has become due.
 const CHANNEL: &str = "settle_due";
+/// How often a session that only listens is asked whether it lives, and how long it may take to say so.
+const PING_INTERVAL: Duration = Duration::from_secs(3);
 /// Merchants named in one notification; PostgreSQL carries less than 8,000 bytes. Beyond, none are named.
 const NAMED_MAX: usize = 200;
 
@@ -69,10 +72,19 @@ settle_store::statements! {
                coalesce(sum(deliveries_dead), 0)::bigint AS dead, min(next_due_at) AS first_due_at
         FROM merchant_counts";
     cold "the start of a dispatcher" APPEAR = "SELECT pg_try_advisory_lock($1, $2)";
+    cold "every few seconds" PING = "SELECT 1";
     hot NOTIFY = "SELECT pg_notify($1, $2)";
     // Who is told that a lease was renewed has nothing to lose if the database forgets it.
     cold "once a second" RELAX = "SET LOCAL synchronous_commit = off";
     cold "once a second" TAKE_TURN = "SELECT pg_advisory_xact_lock($1, $2)";
+    // Whoever has lost its sign would only be taken for dead by the others, and they by it.
+    cold "once a second" IS_PRESENT = "
+        SELECT EXISTS (
+            SELECT FROM pg_locks
+            WHERE locktype = 'advisory' AND granted AND objsubid = 2
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+              AND classid = $1::integer::oid AND objid = $2::integer::oid
+        )";
     cold "once a second; as many rows as dispatchers" RENEW = "
         INSERT INTO dispatchers (dispatcher_id, lock_key, lease_until)
         VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')
@@ -158,6 +170,12 @@ impl QueueWrites for PostgresTx {
         sqlx::query(RELAX).execute(&mut *self.inner).await.map_err(store_error)?;
         let turn = sqlx::query(TAKE_TURN).bind(LOCK_CLASS).bind(LEASE_TURN);
         turn.execute(&mut *self.inner).await.map_err(store_error)?;
+        let present = sqlx::query_scalar(IS_PRESENT).bind(LOCK_CLASS).bind(lock_key(dispatcher));
+        if !present.fetch_one(&mut *self.inner).await.map_err(store_error)? {
+            return Err(StoreError::Unavailable(
+                "the session that shows that this dispatcher lives is gone".into(),
+            ));
+        }
         let renew =
             sqlx::query(RENEW).bind(dispatcher.0).bind(lock_key(dispatcher)).bind(lease.as_secs_f64());
         renew.execute(&mut *self.inner).await.map_err(store_error)?;
@@ -225,9 +243,16 @@ impl PostgresPresence {
 #[async_trait]
 impl Presence for PostgresPresence {
     async fn woken(&mut self) -> StoreResult<Vec<MerchantId>> {
-        let heard = self.listener.try_recv().await.map_err(store_error)?;
-        let heard = heard.ok_or_else(|| StoreError::Unavailable("the listening session has ended".into()))?;
-        Ok(heard.payload().split(',').filter_map(|text| text.parse().ok()).collect())
+        let ended = || StoreError::Unavailable("the listening session has ended".into());
+        loop {
+            if let Ok(heard) = timeout(PING_INTERVAL, self.listener.try_recv()).await {
+                let heard = heard.map_err(store_error)?.ok_or_else(ended)?;
+                return Ok(heard.payload().split(',').filter_map(|text| text.parse().ok()).collect());
+            }
+            // Nobody says that a session is gone when the way to it is: it must be asked.
+            let ping = sqlx::query(PING).execute(&mut self.listener);
+            timeout(PING_INTERVAL, ping).await.map_err(|_| ended())?.map_err(store_error)?;
+        }
     }
 }
 

@@ -36,4 +36,7 @@ pub trait MerchantWrites {
     /// Locks are taken in the order of the ids, so that two transactions never wait for each other. Whoever
     /// calls another write that locks afterwards has named every merchant here first.
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>>;
+
+    /// The same without waiting: those alone whose lock nobody else has.
+    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>>;
 }

@@ -1,11 +1,13 @@
 //! `settle serve`: the service.
 
 use std::num::NonZeroU32;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use futures::FutureExt;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::process::{Resource, Rlimit};
 use settle_api::http::EnvelopeState;
@@ -146,9 +148,19 @@ impl Serve {
         let parts =
             DispatchParts { store, transport, ring: context.ring.clone(), wake, bell: alerter.bell() };
         let dispatcher = wiring::dispatcher(&context.config, parts);
-        Ok(Some(tokio::spawn(async move {
+        Ok(Some(tokio::spawn(vital(async move {
             tokio::join!(dispatcher.run(stopped(stop.clone())), alerter.run(stopped(stop)));
-        })))
+        }))))
+    }
+}
+
+/// Runs a part without which the service would only look alive. If it panics the process ends, and whoever
+/// looks after it starts it again.
+#[expect(clippy::disallowed_methods, reason = "there is nobody left to return to")]
+async fn vital(part: impl Future<Output = ()> + Send) {
+    if AssertUnwindSafe(part).catch_unwind().await.is_err() {
+        tracing::error!("a part of the service panicked: the process ends");
+        std::process::exit(1);
     }
 }
 

@@ -19,7 +19,7 @@ use settle_store::{
 };
 use settle_webhooks::alerts::AlertBell;
 use settle_webhooks::dispatcher::lanes::InFlightLimits;
-use settle_webhooks::dispatcher::ledger::{Ledger, Outcome, StoreLedger};
+use settle_webhooks::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes, StoreLedger};
 use settle_webhooks::dispatcher::{DispatchSettings, Dispatcher};
 use settle_webhooks::notification::Notification;
 use settle_webhooks::outbox::{Recorded, Recorder};
@@ -133,9 +133,9 @@ impl Ledger for Watched {
         Ok(claimed)
     }
 
-    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Vec<DeliveryId>> {
+    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
         let recorded = self.ledger.record(outcomes, at).await?;
-        self.tell(Step::Recorded { outcomes: outcomes.len(), changed: recorded.len() });
+        self.tell(Step::Recorded { outcomes: outcomes.len(), changed: recorded.changed.len() });
         Ok(recorded)
     }
 

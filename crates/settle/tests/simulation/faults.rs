@@ -9,7 +9,7 @@ use settle_domain::time::Timestamp;
 use settle_store::{
     Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreError, StoreResult,
 };
-use settle_webhooks::dispatcher::ledger::{Ledger, Outcome};
+use settle_webhooks::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes};
 use tokio::sync::Mutex;
 use tokio::time::sleep as pass;
 
@@ -119,11 +119,11 @@ impl Ledger for Database {
         .await
     }
 
-    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Vec<DeliveryId>> {
+    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
         let (ledger, outcomes, world) = (self.ledger.clone(), outcomes.to_vec(), self.world.clone());
         self.ask(async move {
             let recorded = ledger.record(&outcomes, at).await?;
-            world.recorded(&outcomes, &recorded);
+            world.recorded(&outcomes, &recorded.changed);
             Ok(recorded)
         })
         .await

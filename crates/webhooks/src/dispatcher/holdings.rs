@@ -68,6 +68,11 @@ impl Holdings {
         self.held.keys().copied().filter(|shard| !self.leaving.contains(shard)).collect()
     }
 
+    /// Whether there are shards to be given back.
+    pub(super) fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
     /// Leases to be given back: of shards that leave and have nothing in flight.
     pub(super) fn to_release(&self, busy: &BTreeSet<Shard>) -> Vec<ShardLease> {
         let free = self.leaving.iter().filter(|shard| !busy.contains(shard));

@@ -95,7 +95,10 @@ impl Lanes {
         let mut asks = Vec::new();
         let mut rows = 0;
         let mut passed_over = VecDeque::new();
-        while asks.len() < MERCHANTS_ASKED_MAX && rows < ROWS_ASKED_MAX {
+        while asks.len() < MERCHANTS_ASKED_MAX
+            && rows < ROWS_ASKED_MAX
+            && self.in_flight + rows < self.limits.total
+        {
             let Some(merchant_id) = self.ring.pop_front() else { break };
             let Some(lane) = self.lanes.get_mut(&merchant_id) else { continue };
             lane.queued = false;
@@ -103,10 +106,12 @@ impl Lanes {
                 // It comes back when there is room in its window.
                 continue;
             }
+            let taken = self.in_flight + rows;
+            let open = (self.limits.total - self.limits.total / 4).saturating_sub(taken);
+            // Of the places that are kept, each gets one.
             let is_first = lane.in_flight.is_empty() && lane.window >= first_window(self.limits);
-            let reserved = if is_first { 0 } else { self.limits.total / 4 };
-            let shared = self.limits.total.saturating_sub(reserved + self.in_flight + rows);
-            let number = power_of_two_below(lane.room().min(shared).min(ROWS_ASKED_MAX - rows));
+            let kept = usize::from(is_first && taken < self.limits.total);
+            let number = power_of_two_below(lane.room().min(open.max(kept)).min(ROWS_ASKED_MAX - rows));
             if number == 0 {
                 lane.queued = true;
                 passed_over.push_back(merchant_id);

@@ -27,6 +27,15 @@ pub struct Outcome {
     pub alert: bool,
 }
 
+/// What became of outcomes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecordedOutcomes {
+    /// The deliveries that were changed.
+    pub changed: Vec<DeliveryId>,
+    /// Merchants that somebody else was changing: nothing of theirs was recorded, and is to be tried again.
+    pub busy: Vec<MerchantId>,
+}
+
 /// The database as the dispatcher sees it.
 #[async_trait]
 pub trait Ledger: Send + Sync {
@@ -52,8 +61,8 @@ pub trait Ledger: Send + Sync {
         now: Timestamp,
     ) -> StoreResult<Vec<Claimed>>;
     /// Records outcomes, those alone whose lease still holds, and raises the alerts they ask for, in one
-    /// transaction. Gives the deliveries changed.
-    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Vec<DeliveryId>>;
+    /// transaction. A merchant that somebody else is changing is not waited for: it would hold up all others.
+    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes>;
     /// See [`settle_store::QueueReads::queue_depth`].
     async fn depth(&self) -> StoreResult<QueueDepth>;
     /// See [`Store::wake_others`].
@@ -113,27 +122,29 @@ impl Ledger for StoreLedger {
         self.store.queue_claim(asks, in_flight, now).await
     }
 
-    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<Vec<DeliveryId>> {
+    async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
         let mut leases: Vec<ShardLease> = outcomes.iter().map(|outcome| outcome.lease).collect();
         leases.sort_by_key(|lease| (lease.shard, lease.token.0));
         leases.dedup();
         let mut tx = self.store.begin().await?;
         let held: HashSet<ShardLease> = tx.queue_fence(&leases).await?.into_iter().collect();
-        let states: Vec<DeliveryState> = outcomes
-            .iter()
-            .filter(|outcome| held.contains(&outcome.lease))
+        let ours = || outcomes.iter().filter(|outcome| held.contains(&outcome.lease));
+        let merchants: BTreeSet<MerchantId> = ours().map(|outcome| outcome.state.merchant_id).collect();
+        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+        let locked: HashSet<MerchantId> = tx.merchant_lock_free(&merchants).await?.into_iter().collect();
+        let states: Vec<DeliveryState> = ours()
+            .filter(|outcome| locked.contains(&outcome.state.merchant_id))
             .map(|outcome| outcome.state.clone())
             .collect();
-        let merchants: BTreeSet<MerchantId> = states.iter().map(|state| state.merchant_id).collect();
-        tx.merchant_lock(&merchants.into_iter().collect::<Vec<_>>()).await?;
-        let recorded = tx.delivery_record_many(&states, at).await?;
-        let deaths = deaths(outcomes, &recorded);
+        let changed = tx.delivery_record_many(&states, at).await?;
+        let deaths = deaths(outcomes, &changed);
         alerts::raise(&mut *tx, &deaths, at, &*self.entropy).await?;
         tx.commit().await?;
         if !deaths.is_empty() {
             self.bell.ring();
         }
-        Ok(recorded)
+        let busy = merchants.into_iter().filter(|merchant| !locked.contains(merchant)).collect();
+        Ok(RecordedOutcomes { changed, busy })
     }
 
     async fn depth(&self) -> StoreResult<QueueDepth> {

@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt};
-use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::ids::{DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
-use settle_store::{Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreResult};
+use settle_store::{
+    Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreError, StoreResult,
+};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::attempt::{Landing, Secrets};
 use super::holdings::Holdings;
 use super::lanes::{Lanes, Verdict};
-use super::ledger::Outcome;
+use super::ledger::{Outcome, RecordedOutcomes};
 use super::{Dispatcher, RENEW_INTERVAL};
 
 mod reports;
@@ -32,6 +34,10 @@ const OUTCOMES_RECORDED_MAX: usize = 1_000;
 /// waits for a record but the lane whose place it frees.
 const RECORD_LINGER: Duration = Duration::from_millis(5);
 const RECORD_AT_ONCE: usize = 256;
+/// How long a database may take to answer: longer than it lets a statement wait for a lock.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long outcomes of a merchant wait that somebody else is changing.
+const BUSY_WAIT: Duration = Duration::from_millis(100);
 /// How long nothing is asked of a database that has failed, at first and at most.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -46,7 +52,7 @@ enum Report {
     Released(Vec<ShardLease>, StoreResult<()>),
     Looked(StoreResult<Vec<DueMerchant>>),
     Claimed(Vec<Ask>, StoreResult<Vec<Claimed>>),
-    Recorded(Vec<(Outcome, Verdict)>, StoreResult<Vec<DeliveryId>>),
+    Recorded(Vec<(Outcome, Verdict)>, StoreResult<RecordedOutcomes>),
     Measured(StoreResult<QueueDepth>),
     Told(StoreResult<()>),
 }
@@ -166,6 +172,8 @@ impl Run {
             tracing::warn!(in_flight = self.lanes.in_flight(), "stopped before every attempt had ended");
             self.attempts.abort_all();
         }
+        // A call that nobody waits for any more may hold what the release wants.
+        self.calls.clear();
         let leases = self.holdings.all();
         if leases.is_empty() {
             return;
@@ -185,13 +193,13 @@ impl Run {
             let id = self.id;
             self.call({
                 let ledger = ledger.clone();
-                async move { Report::Present(ledger.presence(id).await) }
+                async move { Report::Present(within(ledger.presence(id)).await) }
             });
         }
         if self.is_present && self.lease.is_due(now) {
             self.lease.running = true;
             let (id, lease, ledger) = (self.id, self.parts.settings.lease, ledger.clone());
-            self.call(async move { Report::Leased(now, ledger.lease(id, lease).await) });
+            self.call(async move { Report::Leased(now, within(ledger.lease(id, lease)).await) });
         }
         if self.outcomes.len() >= RECORD_AT_ONCE && self.failures == 0 {
             self.record.due = now;
@@ -203,7 +211,7 @@ impl Run {
             let (at, ledger) = (self.parts.clock.now(), ledger.clone());
             self.call(async move {
                 let outcomes: Vec<Outcome> = batch.iter().map(|(outcome, _)| outcome.clone()).collect();
-                let recorded = ledger.record(&outcomes, at).await;
+                let recorded = within(ledger.record(&outcomes, at)).await;
                 Report::Recorded(batch, recorded)
             });
         }
@@ -212,7 +220,7 @@ impl Run {
             let merchants: Vec<MerchantId> = std::mem::take(&mut self.others).into_iter().collect();
             self.call({
                 let ledger = ledger.clone();
-                async move { Report::Told(ledger.wake_others(&merchants).await) }
+                async move { Report::Told(within(ledger.wake_others(&merchants)).await) }
             });
         }
         if !self.stopping {
@@ -231,7 +239,7 @@ impl Run {
             let known: Vec<MerchantId> = self.lanes.hungry().chain(resting).collect();
             let ledger = ledger.clone();
             self.call(async move {
-                Report::Looked(ledger.due(&shards, until, &known, MERCHANTS_FOUND_MAX).await)
+                Report::Looked(within(ledger.due(&shards, until, &known, MERCHANTS_FOUND_MAX)).await)
             });
         }
         if self.claim.is_due(now) && self.holdings.covers(now, self.parts.settings.timeout) {
@@ -241,26 +249,26 @@ impl Run {
                 let in_flight = self.lanes.in_flight_of(&asks);
                 let (at, ledger) = (self.parts.clock.now(), ledger.clone());
                 self.call(async move {
-                    let found = ledger.claim(&asks, &in_flight, at).await;
+                    let found = within(ledger.claim(&asks, &in_flight, at)).await;
                     Report::Claimed(asks, found)
                 });
             }
         }
-        if self.release.is_due(now) {
+        if self.release.is_due(now) && self.holdings.is_leaving() {
             let busy: BTreeSet<Shard> = self.lanes.busy().map(Shard::of).collect();
             let leases = self.holdings.to_release(&busy);
             if !leases.is_empty() {
                 self.release.running = true;
                 let ledger = ledger.clone();
                 self.call(async move {
-                    let released = ledger.release(&leases).await;
+                    let released = within(ledger.release(&leases)).await;
                     Report::Released(leases, released)
                 });
             }
         }
         if self.measure.is_due(now) {
             self.measure.running = true;
-            self.call(async move { Report::Measured(ledger.depth().await) });
+            self.call(async move { Report::Measured(within(ledger.depth()).await) });
         }
     }
 
@@ -318,4 +326,10 @@ impl Run {
             self.lanes.wake(merchant);
         }
     }
+}
+
+/// An answer of the database, or the fault that there was none in time.
+async fn within<T>(call: impl Future<Output = StoreResult<T>> + Send) -> StoreResult<T> {
+    let late = |_| Err(StoreError::Unavailable("the database did not answer in time".into()));
+    timeout(CALL_TIMEOUT, call).await.unwrap_or_else(late)
 }

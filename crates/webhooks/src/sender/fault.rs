@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use rustls::CertificateError;
 
+/// Characters of what is wrong with the other side's certificate.
+const TLS_TEXT_MAX: usize = 200;
+
 /// Why an attempt failed. Its text is the delivery's `last_error`; it never holds anything of a response's
 /// body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -71,7 +74,8 @@ impl AttemptFault {
                 return fault.clone();
             }
             if let Some(fault) = fault.downcast_ref::<rustls::Error>() {
-                return AttemptFault::Tls(tls(fault));
+                // Some of its words are the other side's, which may be as many as it likes.
+                return AttemptFault::Tls(tls(fault).chars().take(TLS_TEXT_MAX).collect());
             }
             // An I/O error shows what it wraps only to whoever asks it.
             let wrapped = fault.downcast_ref::<io::Error>().and_then(io::Error::get_ref);

@@ -10,10 +10,10 @@ use tokio::time::Instant;
 
 use super::super::attempt::{self, Flight, Landing};
 use super::super::lanes::Verdict;
-use super::super::ledger::Outcome;
+use super::super::ledger::{Outcome, RecordedOutcomes};
 use super::{
-    BACKOFF_FIRST, BACKOFF_MAX, LOOK_INTERVAL, MEASURE_INTERVAL, RECORD_LINGER, RENEW_INTERVAL, REST, Report,
-    Run,
+    BACKOFF_FIRST, BACKOFF_MAX, BUSY_WAIT, LOOK_INTERVAL, MEASURE_INTERVAL, RECORD_LINGER, RENEW_INTERVAL,
+    REST, Report, Run,
 };
 
 impl Run {
@@ -68,7 +68,7 @@ impl Run {
             Report::Recorded(batch, recorded) => {
                 self.record.ended(now);
                 match self.checked(recorded, "to record outcomes") {
-                    Some(_) => self.recorded(batch),
+                    Some(recorded) => self.recorded(batch, &recorded),
                     // A fault of ours: what was found out is not lost, and recorded as soon as it can be.
                     None => self.outcomes.splice(..0, batch).for_each(drop),
                 }
@@ -241,9 +241,14 @@ impl Run {
         self.outcomes.push((outcome, verdict));
     }
 
-    fn recorded(&mut self, batch: Vec<(Outcome, Verdict)>) {
+    fn recorded(&mut self, batch: Vec<(Outcome, Verdict)>, recorded: &RecordedOutcomes) {
         let now = self.parts.clock.now();
         for (outcome, verdict) in batch {
+            if recorded.busy.contains(&outcome.state.merchant_id) {
+                self.record.due = Instant::now() + BUSY_WAIT;
+                self.outcomes.push((outcome, verdict));
+                continue;
+            }
             let DeliveryState { merchant_id, delivery, .. } = outcome.state;
             self.landed(merchant_id, delivery.delivery_id, verdict);
             // What is due later is found by looking.
