@@ -15,3 +15,13 @@ async fn a_transaction_that_stands_still_loses_its_locks() {
     let late = still.merchant_lock(&[merchant]).await;
     assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
 }
+
+#[tokio::test]
+async fn a_merchant_that_is_locked_can_be_passed_over() {
+    let store = scratch().await.migrated().await;
+    let (held, free) = (merchant(&*store).await, merchant(&*store).await);
+    let mut holder = store.begin().await.unwrap();
+    holder.merchant_lock(&[held]).await.unwrap();
+    let mut other = store.begin().await.unwrap();
+    assert_eq!(other.merchant_lock_free(&[held, free]).await.unwrap(), [free]);
+}
