@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use settle_domain::credential::{Credential, CredentialKind};
 use settle_domain::endpoint::{Endpoint, WebhookSecret};
-use settle_domain::ids::{KeyId, MerchantId, OperatorId};
+use settle_domain::ids::{MerchantId, OperatorId};
 use settle_domain::seams::Clock;
-use settle_store::{Key, Merchant, NewKey, NewOperator, Operator};
+use settle_store::Merchant;
 use tempfile::TempDir;
 
-use crate::commands::{CommandFault, Context};
+use crate::commands::{CommandFault, Context, key, operator};
 use crate::config;
 use crate::system::{SystemClock, SystemEntropy};
 
@@ -93,7 +92,7 @@ impl Ground {
         let now = SystemClock.now();
         let secret = WebhookSecret::parse("benchmark".to_owned());
         let secret = secret.map_err(|_| CommandFault::Refused("no secret".to_owned()))?;
-        let mut shops = Vec::new();
+        let mut merchants = Vec::new();
         let mut tx = context.store.begin().await?;
         for position in 0..number {
             let merchant_id = MerchantId::new(now, &SystemEntropy);
@@ -103,32 +102,21 @@ impl Ground {
                 secret: context.ring.seal(merchant_id, &secret, &SystemEntropy),
             };
             tx.endpoint_put(merchant_id, &endpoint).await?;
-            let credential = Credential::generate(CredentialKind::ApiKey, &SystemEntropy);
-            let key = Key {
-                key_id: KeyId::new(now, &SystemEntropy),
-                merchant_id,
-                label: None,
-                last_four: credential.last_four(),
-                created_at: now,
-                revoked_at: None,
-            };
-            tx.key_create(&NewKey { key, hash: context.ring.hash(&credential) }).await?;
-            shops.push(Shop { merchant_id, api_key: credential.expose().to_owned() });
+            merchants.push(merchant_id);
         }
         tx.commit().await?;
+        let mut shops = Vec::new();
+        for merchant_id in merchants {
+            let (_, credential) = key::make(context, merchant_id, None).await?;
+            shops.push(Shop { merchant_id, api_key: credential.expose().to_owned() });
+        }
         Ok(shops)
     }
 
     /// Adds an operator; gives its token.
     pub(super) async fn operator(&self, context: &Context) -> Result<String, CommandFault> {
-        let now = SystemClock.now();
-        let operator_id = OperatorId::new(now, &SystemEntropy);
-        let credential = Credential::generate(CredentialKind::OperatorToken, &SystemEntropy);
-        let operator =
-            Operator { operator_id, name: operator_id.to_string(), created_at: now, revoked_at: None };
-        let mut tx = context.store.begin().await?;
-        tx.operator_create(&NewOperator { operator, hash: context.ring.hash(&credential) }).await?;
-        tx.commit().await?;
+        let name = OperatorId::new(SystemClock.now(), &SystemEntropy).to_string();
+        let (_, credential) = operator::make(context, name).await?;
         Ok(credential.expose().to_owned())
     }
 

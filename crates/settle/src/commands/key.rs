@@ -71,7 +71,7 @@ impl KeyCommand {
 }
 
 /// Makes a key, and gives it with its plain text.
-pub(super) async fn make(
+pub(crate) async fn make(
     context: &Context,
     merchant_id: MerchantId,
     label: Option<String>,

@@ -60,7 +60,7 @@ impl OperatorCommand {
 }
 
 /// Adds an operator, and gives it with its token.
-pub(super) async fn make(context: &Context, name: String) -> Result<(Operator, Credential), CommandFault> {
+pub(crate) async fn make(context: &Context, name: String) -> Result<(Operator, Credential), CommandFault> {
     let now = SystemClock.now();
     let credential = Credential::generate(CredentialKind::OperatorToken, &SystemEntropy);
     let operator = Operator {
