@@ -71,9 +71,12 @@ pub(super) async fn fly(
 ) -> Landing {
     let started = Instant::now();
     let delivery = &flight.claimed.delivery;
-    let body = flight.claimed.record.notification();
-    let notification = Notification::sign(&secret, delivery.delivery_id, body, clock.now());
-    let attempt = AssertUnwindSafe(transport.attempt(&delivery.url, notification)).catch_unwind().await;
+    let attempt = AssertUnwindSafe(async {
+        let body = flight.claimed.record.notification();
+        let notification = Notification::sign(&secret, delivery.delivery_id, body, clock.now());
+        transport.attempt(&delivery.url, notification).await
+    });
+    let attempt = attempt.catch_unwind().await;
     Landing { attempt: attempt.ok(), at: clock.now(), took: started.elapsed(), flight }
 }
 
