@@ -1,5 +1,5 @@
-//! Typed ids. Ours are uuid v7, so that they sort by the time they were made; an id given from outside is any
-//! uuid.
+//! Typed ids. Ours are uuid v7 that carry their time to the microsecond, so that they sort by it; an id given
+//! from outside is any uuid.
 
 use std::fmt;
 use std::str::FromStr;
@@ -29,7 +29,13 @@ macro_rules! id {
             /// A new id, made from the present time and fresh randomness.
             #[must_use]
             pub fn new(now: Timestamp, entropy: &dyn Entropy) -> $name {
-                $name(uuid_v7(now, entropy))
+                $name(uuid_v7(now, random_bytes(entropy)))
+            }
+
+            /// Not above any id that is made at this time or later, and above every one made before.
+            #[must_use]
+            pub fn first_at(time: Timestamp) -> $name {
+                $name(uuid_v7(time, [0; 10]))
             }
         }
 
@@ -74,8 +80,13 @@ id! {
     RequestId,
 }
 
-fn uuid_v7(now: Timestamp, entropy: &dyn Entropy) -> Uuid {
-    uuid::Builder::from_unix_timestamp_millis(now.as_uuid_millis(), &random_bytes(entropy)).into_uuid()
+/// The twelve bits after the milliseconds are the fraction of the millisecond (RFC 9562, section 6.2, method
+/// 3): a list in the order of its ids is one in the order of their times, and needs no index of its own.
+fn uuid_v7(now: Timestamp, mut random: [u8; 10]) -> Uuid {
+    let [high, low] = now.as_uuid_fraction().to_be_bytes();
+    random[0] = high;
+    random[1] = low;
+    uuid::Builder::from_unix_timestamp_millis(now.as_uuid_millis(), &random).into_uuid()
 }
 
 /// Only the hyphenated form: one id has one spelling but for its case, whichever way it came.
@@ -91,15 +102,22 @@ fn parse(text: &str) -> Result<Uuid, IdFault> {
 mod tests {
     use super::*;
     use crate::seams::SeededEntropy;
+    use std::time::Duration;
 
     #[test]
     fn a_new_id_is_a_version_7_uuid_of_its_time() {
         let entropy = SeededEntropy::new(1);
         let now: Timestamp = "2026-01-31T09:30:00Z".parse().unwrap();
-        let early = DeliveryId::new(now, &entropy);
-        let late = DeliveryId::new(now.plus(std::time::Duration::from_millis(1)), &entropy);
-        assert_eq!(early.0.get_version_num(), 7);
-        assert!(early < late);
+        let times: Vec<Timestamp> =
+            [0, 1, 2, 998, 999, 1_000, 1_001].map(|micros| now.plus(Duration::from_micros(micros))).to_vec();
+        let ids: Vec<DeliveryId> = times.iter().map(|time| DeliveryId::new(*time, &entropy)).collect();
+        assert!(ids.is_sorted(), "{ids:?}");
+        assert!(ids.iter().all(|id| id.0.get_version_num() == 7));
+        for (position, time) in times.iter().enumerate() {
+            let first = DeliveryId::first_at(*time);
+            assert!(ids[..position].iter().all(|id| *id < first), "{first}");
+            assert!(ids[position..].iter().all(|id| *id >= first), "{first}");
+        }
     }
 
     #[test]

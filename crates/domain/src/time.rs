@@ -51,6 +51,14 @@ impl Timestamp {
         if self.0 < 0 { 0 } else { self.0.unsigned_abs() / 1_000 }
     }
 
+    /// The part of a millisecond that [`Timestamp::as_uuid_millis`] leaves out, in 4,096ths of it: each
+    /// microsecond has another one.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "it is below 4,096")]
+    pub const fn as_uuid_fraction(self) -> u16 {
+        if self.0 < 0 { 0 } else { (self.0.unsigned_abs() % 1_000 * 4_096 / 1_000) as u16 }
+    }
+
     /// How long after the given time this is; nothing if it is before it.
     #[must_use]
     pub fn since(self, earlier: Timestamp) -> Duration {
@@ -75,8 +83,26 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Every value is inside jiff's range, which is wider than ours; the fallback is never reached.
-        let date_time = jiff::Timestamp::from_microsecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        write!(formatter, "{}", date_time.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00"))
+        let time = jiff::Timestamp::from_microsecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let time = jiff::tz::Offset::UTC.to_datetime(time);
+        // Digit by digit: a page of deliveries has a hundred of these, and a format string is read for each.
+        let mut text = *b"0000-00-00T00:00:00.000000+00:00";
+        digits(&mut text[0..4], time.year().unsigned_abs().into());
+        digits(&mut text[5..7], time.month().unsigned_abs().into());
+        digits(&mut text[8..10], time.day().unsigned_abs().into());
+        digits(&mut text[11..13], time.hour().unsigned_abs().into());
+        digits(&mut text[14..16], time.minute().unsigned_abs().into());
+        digits(&mut text[17..19], time.second().unsigned_abs().into());
+        digits(&mut text[20..26], time.subsec_nanosecond().unsigned_abs() / 1_000);
+        formatter.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+    }
+}
+
+/// Writes a number with leading zeros.
+fn digits(text: &mut [u8], mut number: u32) {
+    for digit in text.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
     }
 }
 
