@@ -127,6 +127,16 @@ impl Record {
     }
 }
 
+/// A page of rendered settlements with the number of all that match, both from one snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordPage {
+    /// The records, in the order of the list, separated by commas: what stands between the brackets of a JSON
+    /// array. Nobody who passes a page on needs them one by one.
+    pub records: String,
+    /// All settlements that match, whatever page they are on.
+    pub total: i64,
+}
+
 /// A completed settlement on its way into the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletedSettlement {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::delivery::{DeliveryEvent, DeliveryStatus, RetryPolicy};
-use settle_domain::ids::{DispatcherId, SettlementId};
+use settle_domain::ids::SettlementId;
 use settle_domain::seams::SeededEntropy;
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Ask, DeliveryState, NewDelivery, Seen, Shard};
@@ -18,7 +18,7 @@ const LEASE: Duration = Duration::from_secs(30);
 /// A delivery is claimed, its shard changes hands, and only then does its attempt end.
 async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     let ledger = StoreLedger::new(store.share(), Arc::new(SeededEntropy::new(1)), AlertBell::default());
-    let dispatcher = DispatcherId(fixtures::fresh_uuid());
+    let dispatcher = fixtures::fresh_dispatcher();
     let _presence = ledger.presence(dispatcher).await.unwrap().expect("nobody else is there");
     let merchant = fixtures::merchant(&*store).await;
     let id = SettlementId(fixtures::fresh_uuid());

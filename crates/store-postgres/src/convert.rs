@@ -5,12 +5,17 @@ use settle_domain::time::Timestamp;
 use settle_store::{StoreError, StoreResult};
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
+use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValueRef};
-use sqlx::{Decode, Encode, Postgres, Row, Type};
+use sqlx::{ColumnIndex, Decode, Encode, Postgres, Row, Type};
 use uuid::Uuid;
 
 /// Microseconds between 1970, where ours start, and 2000, where PostgreSQL's do.
 const EPOCH_DIFFERENCE_MICROS: i64 = 946_684_800_000_000;
+
+/// What PostgreSQL calls the type of a time, and of a list of them, in every database.
+const TIMESTAMPTZ: Oid = Oid(1184);
+const TIMESTAMPTZ_ARRAY: Oid = Oid(1185);
 
 /// A time as `timestamptz`: both sides count microseconds, so nothing is lost on the way.
 #[derive(Debug, Clone, Copy)]
@@ -18,13 +23,13 @@ pub(crate) struct At(pub Timestamp);
 
 impl Type<Postgres> for At {
     fn type_info() -> PgTypeInfo {
-        PgTypeInfo::with_name("timestamptz")
+        PgTypeInfo::with_oid(TIMESTAMPTZ)
     }
 }
 
 impl PgHasArrayType for At {
     fn array_type_info() -> PgTypeInfo {
-        PgTypeInfo::with_name("_timestamptz")
+        PgTypeInfo::with_oid(TIMESTAMPTZ_ARRAY)
     }
 }
 
@@ -51,23 +56,24 @@ pub(crate) fn merchant_array(merchants: &[MerchantId]) -> Vec<Uuid> {
     merchants.iter().map(|merchant| merchant.0).collect()
 }
 
-/// Reads one column, and says which one is damaged.
-pub(crate) fn column<'r, T>(row: &'r PgRow, name: &str) -> StoreResult<T>
+/// Reads one column, and says which one is damaged. Rows of which there are many are read by position: a name
+/// is looked up for each.
+pub(crate) fn column<'r, T>(row: &'r PgRow, column: impl ColumnIndex<PgRow>) -> StoreResult<T>
 where
     T: Decode<'r, Postgres> + Type<Postgres>,
 {
-    row.try_get(name).map_err(|fault| StoreError::Unexpected(fault.into()))
+    row.try_get(column).map_err(|fault| StoreError::Unexpected(fault.into()))
 }
 
-pub(crate) fn id<T>(row: &PgRow, name: &str, make: fn(Uuid) -> T) -> StoreResult<T> {
+pub(crate) fn id<T>(row: &PgRow, name: impl ColumnIndex<PgRow>, make: fn(Uuid) -> T) -> StoreResult<T> {
     column(row, name).map(make)
 }
 
-pub(crate) fn time(row: &PgRow, name: &str) -> StoreResult<Timestamp> {
+pub(crate) fn time(row: &PgRow, name: impl ColumnIndex<PgRow>) -> StoreResult<Timestamp> {
     column(row, name).map(|At(time)| time)
 }
 
-pub(crate) fn optional_time(row: &PgRow, name: &str) -> StoreResult<Option<Timestamp>> {
+pub(crate) fn optional_time(row: &PgRow, name: impl ColumnIndex<PgRow>) -> StoreResult<Option<Timestamp>> {
     let time: Option<At> = column(row, name)?;
     Ok(time.map(|At(time)| time))
 }

@@ -1,5 +1,7 @@
 //! Notification deliveries.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
@@ -7,8 +9,8 @@ use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    CountChanges, DUE_LAG, DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites,
-    NewDelivery, StoreError, StoreResult,
+    DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError,
+    StoreResult,
 };
 use sqlx::Postgres;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -21,8 +23,7 @@ use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
     // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the
-    // page. The rows are looked up one by one (LIMIT 1): for a limit it does not know, the planner would
-    // rather read the whole table.
+    // page.
     hot PAGE = "
         SELECT deliveries_pending + deliveries_delivered + deliveries_dead AS total,
                NULL::uuid AS delivery_id, NULL::uuid AS settlement_id, NULL::text AS event_type,
@@ -31,14 +32,12 @@ settle_store::statements! {
                NULL::integer AS response_status, NULL::text AS last_error, NULL::text AS url
         FROM merchant_counts WHERE merchant_id = $1
         UNION ALL
-        SELECT NULL, row.* FROM (
-            SELECT delivery_id FROM deliveries WHERE merchant_id = $1
-            ORDER BY created_at DESC, delivery_id DESC LIMIT $2 OFFSET $3
-        ) AS page CROSS JOIN LATERAL (
-            SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
-                   delivered_at, next_attempt_at, response_status, last_error, url
-            FROM deliveries WHERE merchant_id = $1 AND delivery_id = page.delivery_id LIMIT 1
-        ) AS row";
+        (SELECT NULL, delivery_id, settlement_id, event_type, status, attempts, created_at,
+                delivered_at, next_attempt_at, response_status, last_error, url
+         FROM deliveries WHERE merchant_id = $1
+         ORDER BY delivery_id DESC LIMIT $2 OFFSET $3)";
+    // A status that is a range, and stands in the order, leaves one index: where all rows have one status the
+    // planner would rather walk the whole log, in search of another.
     hot PAGE_OF_STATUS = "
         SELECT CASE $4 WHEN 'pending' THEN deliveries_pending WHEN 'delivered' THEN deliveries_delivered
                     ELSE deliveries_dead END AS total,
@@ -48,16 +47,13 @@ settle_store::statements! {
                NULL::integer AS response_status, NULL::text AS last_error, NULL::text AS url
         FROM merchant_counts WHERE merchant_id = $1
         UNION ALL
-        SELECT NULL, row.* FROM (
-            SELECT delivery_id FROM deliveries WHERE merchant_id = $1 AND status = $4
-            ORDER BY created_at DESC, delivery_id DESC LIMIT $2 OFFSET $3
-        ) AS page CROSS JOIN LATERAL (
-            SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
-                   delivered_at, next_attempt_at, response_status, last_error, url
-            FROM deliveries WHERE merchant_id = $1 AND delivery_id = page.delivery_id LIMIT 1
-        ) AS row";
+        (SELECT NULL, delivery_id, settlement_id, event_type, status, attempts, created_at,
+                delivered_at, next_attempt_at, response_status, last_error, url
+         FROM deliveries WHERE merchant_id = $1 AND status BETWEEN $4 AND $4
+         ORDER BY status DESC, delivery_id DESC LIMIT $2 OFFSET $3)";
     // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not
-    // named is the range of all ids, a time or a place that is not named is the end of theirs.
+    // named is the range of all ids, a time or a place that is not named is the end of theirs. A time is the
+    // first id that can have been made then.
     cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
     SEARCH = "
         SELECT owner.merchant_id, found.* FROM merchant_counts AS owner
@@ -65,12 +61,12 @@ settle_store::statements! {
             SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
                    delivered_at, next_attempt_at, response_status, last_error, url
             FROM deliveries
-            WHERE merchant_id = owner.merchant_id AND created_at >= $3 AND ($4 = '' OR starts_with(url, $4))
-              AND (created_at, delivery_id, merchant_id) < ($5, $6, $7)
-            ORDER BY created_at DESC, delivery_id DESC LIMIT $8
+            WHERE merchant_id = owner.merchant_id AND delivery_id >= $3 AND ($4 = '' OR starts_with(url, $4))
+              AND (delivery_id, merchant_id) < ($5, $6)
+            ORDER BY delivery_id DESC LIMIT $7
         ) AS found
         WHERE owner.merchant_id BETWEEN $1 AND $2
-        ORDER BY found.created_at DESC, found.delivery_id DESC, owner.merchant_id DESC LIMIT $8";
+        ORDER BY found.delivery_id DESC, owner.merchant_id DESC LIMIT $7";
     cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
     SEARCH_OF_STATUS = "
         SELECT owner.merchant_id, found.* FROM merchant_counts AS owner
@@ -78,20 +74,20 @@ settle_store::statements! {
             SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
                    delivered_at, next_attempt_at, response_status, last_error, url
             FROM deliveries
-            WHERE merchant_id = owner.merchant_id AND status = $9
-              AND created_at >= $3 AND ($4 = '' OR starts_with(url, $4))
-              AND (created_at, delivery_id, merchant_id) < ($5, $6, $7)
-            ORDER BY created_at DESC, delivery_id DESC LIMIT $8
+            WHERE merchant_id = owner.merchant_id AND status = $8
+              AND delivery_id >= $3 AND ($4 = '' OR starts_with(url, $4))
+              AND (delivery_id, merchant_id) < ($5, $6)
+            ORDER BY delivery_id DESC LIMIT $7
         ) AS found
         WHERE owner.merchant_id BETWEEN $1 AND $2
-        ORDER BY found.created_at DESC, found.delivery_id DESC, owner.merchant_id DESC LIMIT $8";
+        ORDER BY found.delivery_id DESC, owner.merchant_id DESC LIMIT $7";
     cold "an operator's; reads every index entry that is counted, with a URL every row"
     COUNT = "
         SELECT owner.merchant_id, found.number FROM merchant_counts AS owner
         CROSS JOIN LATERAL (
             SELECT count(*) AS number FROM deliveries
             WHERE merchant_id = owner.merchant_id AND status = ANY ($5)
-              AND created_at >= $3 AND ($4 = '' OR starts_with(url, $4))
+              AND delivery_id >= $3 AND ($4 = '' OR starts_with(url, $4))
         ) AS found
         WHERE owner.merchant_id BETWEEN $1 AND $2 AND found.number > 0
         ORDER BY owner.merchant_id";
@@ -111,6 +107,8 @@ settle_store::statements! {
         SELECT merchant_id, delivery_id, settlement_id, $6, 'pending', 0, created_at, created_at, url
         FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[])
             AS row (merchant_id, delivery_id, settlement_id, created_at, url)";
+    // The rows are looked up one by one, and then changed where they are: planned on an empty table, a join
+    // would begin with all that is pending.
     hot RECORD = "
         UPDATE deliveries
         SET status = state.status, attempts = state.attempts, delivered_at = state.delivered_at,
@@ -120,50 +118,26 @@ settle_store::statements! {
                     $7::integer[], $8::text[], $9::integer[], $10::timestamptz[])
             AS state (merchant_id, delivery_id, status, attempts, delivered_at, next_attempt_at,
                       response_status, last_error, seen_attempts, seen_next_attempt_at)
-        WHERE deliveries.merchant_id = state.merchant_id AND deliveries.delivery_id = state.delivery_id
-          AND deliveries.status = 'pending' AND deliveries.attempts = state.seen_attempts
-          AND deliveries.next_attempt_at = state.seen_next_attempt_at
-        RETURNING deliveries.merchant_id, deliveries.delivery_id, deliveries.status";
+        CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM deliveries
+            WHERE merchant_id = state.merchant_id AND delivery_id = state.delivery_id
+              AND deliveries.status = 'pending' AND deliveries.attempts = state.seen_attempts
+              AND deliveries.next_attempt_at = state.seen_next_attempt_at
+            LIMIT 1
+        ) AS found
+        WHERE deliveries.ctid = found.place
+        RETURNING deliveries.delivery_id";
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = $3
         FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, delivery_id)
-        WHERE deliveries.merchant_id = asked.merchant_id AND deliveries.delivery_id = asked.delivery_id
-          AND deliveries.status = 'dead'
+        CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM deliveries
+            WHERE merchant_id = asked.merchant_id AND delivery_id = asked.delivery_id AND status = 'dead'
+            LIMIT 1
+        ) AS found
+        WHERE deliveries.ctid = found.place
         RETURNING deliveries.merchant_id, deliveries.delivery_id, settlement_id, event_type, status, attempts,
                   created_at, delivered_at, next_attempt_at, response_status, last_error, url";
-    // Rows that are due at $5 have come.
-    hot COUNT_ENQUEUED = "
-        UPDATE merchant_counts
-        SET deliveries_pending = deliveries_pending + changed.pending,
-            deliveries_delivered = deliveries_delivered + changed.delivered,
-            deliveries_dead = deliveries_dead + changed.dead,
-            next_due_at = least(next_due_at, $5)
-        FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
-            AS changed (merchant_id, pending, delivered, dead)
-        WHERE merchant_counts.merchant_id = changed.merchant_id";
-    // Rows have gone, or wait for longer. The time at which the merchant is due is written when nothing is
-    // due any more at $5, or when it lags behind by more than $6 seconds: not for every row that is sent.
-    hot COUNT_RECORDED = "
-        UPDATE merchant_counts
-        SET deliveries_pending = deliveries_pending + changed.pending,
-            deliveries_delivered = deliveries_delivered + changed.delivered,
-            deliveries_dead = deliveries_dead + changed.dead,
-            next_due_at = CASE
-                WHEN head.due_at <= $5 AND head.due_at <= own.next_due_at + $6 * interval '1 second'
-                THEN own.next_due_at ELSE head.due_at END
-        FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[])
-            AS changed (merchant_id, pending, delivered, dead)
-        CROSS JOIN LATERAL (
-            SELECT next_due_at FROM merchant_counts WHERE merchant_id = changed.merchant_id LIMIT 1
-        ) AS own
-        LEFT JOIN LATERAL (
-            -- Nothing pending is due before, and what was sent and not vacuumed yet lies there.
-            SELECT next_attempt_at AS due_at FROM deliveries
-            WHERE merchant_id = changed.merchant_id AND status = 'pending'
-              AND next_attempt_at >= own.next_due_at
-            ORDER BY next_attempt_at LIMIT 1
-        ) AS head ON true
-        WHERE merchant_counts.merchant_id = changed.merchant_id";
 }
 
 #[async_trait]
@@ -198,7 +172,6 @@ impl DeliveryReads for PostgresStore {
         // Planned with its values: for a limit it does not know, the planner would rather read and sort all
         // that a merchant has.
         let mut query = bind_filter(sqlx::query(statement).persistent(false), filter)
-            .bind(At(after.created_at))
             .bind(after.delivery_id.0)
             .bind(after.merchant_id.0)
             .bind(limit);
@@ -229,9 +202,9 @@ impl DeliveryReads for PostgresStore {
 #[async_trait]
 impl DeliveryWrites for PostgresTx {
     async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()> {
-        let Some(due_at) = deliveries.iter().map(|new| new.created_at).min() else {
+        if deliveries.is_empty() {
             return Ok(());
-        };
+        }
         let query = sqlx::query(ENQUEUE)
             .bind(array(deliveries, |new| new.merchant_id.0))
             .bind(array(deliveries, |new| new.delivery_id.0))
@@ -240,11 +213,10 @@ impl DeliveryWrites for PostgresTx {
             .bind(array(deliveries, |new| new.url.as_str()))
             .bind(EVENT_TYPE);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
-        let mut changes = CountChanges::default();
         for new in deliveries {
-            changes.add(new.merchant_id, DeliveryStatus::Pending, 1);
+            self.counts.of(new.merchant_id).add_due(new.created_at);
         }
-        self.count_enqueued(changes, due_at).await
+        Ok(())
     }
 
     async fn delivery_record_many(
@@ -252,7 +224,7 @@ impl DeliveryWrites for PostgresTx {
         states: &[DeliveryState],
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>> {
-        let query = sqlx::query(RECORD)
+        let query = sqlx::query_scalar(RECORD)
             .bind(array(states, |state| state.merchant_id.0))
             .bind(array(states, |state| state.delivery.delivery_id.0))
             .bind(array(states, |state| state.delivery.status.as_str()))
@@ -263,15 +235,18 @@ impl DeliveryWrites for PostgresTx {
             .bind(array(states, |state| state.delivery.last_error.as_deref()))
             .bind(array(states, |state| state.seen.attempts))
             .bind(array(states, |state| At(state.seen.next_attempt_at)));
-        let updated = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        let mut changes = CountChanges::default();
-        for row in &updated {
-            let merchant = id(row, "merchant_id", MerchantId)?;
-            changes.add(merchant, DeliveryStatus::Pending, -1);
-            changes.add(merchant, status(row)?, 1);
-        }
-        self.count_recorded(changes, at).await?;
-        updated.iter().map(|row| id(row, "delivery_id", DeliveryId)).collect()
+        let changed: HashSet<Uuid> =
+            query.fetch_all(&mut *self.inner).await.map_err(store_error)?.into_iter().collect();
+        let changed = states.iter().filter(|state| changed.contains(&state.delivery.delivery_id.0));
+        let changed = changed.map(|state| {
+            let count = self.counts.of(state.merchant_id);
+            count.add(DeliveryStatus::Pending, -1);
+            count.add(state.delivery.status, 1);
+            state.delivery.delivery_id
+        });
+        let changed = changed.collect();
+        self.recorded_at = Some(at);
+        Ok(changed)
     }
 
     async fn delivery_requeue_many(
@@ -285,36 +260,12 @@ impl DeliveryWrites for PostgresTx {
             .bind(At(at));
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         let requeued = rows.iter().map(owned_delivery).collect::<StoreResult<Vec<_>>>()?;
-        let mut changes = CountChanges::default();
         for (merchant, _) in &requeued {
-            changes.add(*merchant, DeliveryStatus::Dead, -1);
-            changes.add(*merchant, DeliveryStatus::Pending, 1);
+            let count = self.counts.of(*merchant);
+            count.add(DeliveryStatus::Dead, -1);
+            count.add_due(at);
         }
-        self.count_enqueued(changes, at).await?;
         Ok(requeued)
-    }
-}
-
-impl PostgresTx {
-    async fn count_enqueued(&mut self, changes: CountChanges, due_at: Timestamp) -> StoreResult<()> {
-        let changes = changes.into_rows();
-        let query = bind_changes(sqlx::query(COUNT_ENQUEUED), &changes).bind(At(due_at));
-        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
-        if counted.rows_affected() != changes.len() as u64 {
-            return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
-        }
-        Ok(())
-    }
-
-    async fn count_recorded(&mut self, changes: CountChanges, at: Timestamp) -> StoreResult<()> {
-        let changes = changes.into_rows();
-        let query = bind_changes(sqlx::query(COUNT_RECORDED), &changes);
-        let query = query.bind(At(at)).bind(DUE_LAG.as_secs_f64());
-        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
-        if counted.rows_affected() != changes.len() as u64 {
-            return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
-        }
-        Ok(())
     }
 }
 
@@ -326,44 +277,31 @@ fn bind_filter<'q>(
     query
         .bind(filter.merchant.map_or(Uuid::nil(), |merchant| merchant.0))
         .bind(filter.merchant.map_or(Uuid::max(), |merchant| merchant.0))
-        .bind(At(filter.since.unwrap_or(Timestamp::MIN)))
+        .bind(filter.since.map_or(DeliveryId::NIL, DeliveryId::first_at).0)
         .bind(filter.url.as_deref().unwrap_or_default())
-}
-
-/// The first four arguments of both ways to count.
-fn bind_changes<'q>(
-    query: Query<'q, Postgres, PgArguments>,
-    changes: &[(MerchantId, [i64; 3])],
-) -> Query<'q, Postgres, PgArguments> {
-    query
-        .bind(array(changes, |(merchant, _)| merchant.0))
-        .bind(array(changes, |(_, [pending, _, _])| *pending))
-        .bind(array(changes, |(_, [_, delivered, _])| *delivered))
-        .bind(array(changes, |(_, [_, _, dead])| *dead))
-}
-
-fn status(row: &PgRow) -> StoreResult<DeliveryStatus> {
-    let text: String = column(row, "status")?;
-    text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))
 }
 
 /// A delivery and whose it is.
 fn owned_delivery(row: &PgRow) -> StoreResult<(MerchantId, Delivery)> {
-    Ok((id(row, "merchant_id", MerchantId)?, delivery(row)?))
+    Ok((id(row, 0, MerchantId)?, delivery(row)?))
 }
 
+/// A delivery: in every statement its columns are in this order, and one other stands before them.
 pub(crate) fn delivery(row: &PgRow) -> StoreResult<Delivery> {
+    let status: &str = column(row, 4)?;
     Ok(Delivery {
-        delivery_id: id(row, "delivery_id", DeliveryId)?,
-        settlement_id: id(row, "settlement_id", SettlementId)?,
-        event_type: column(row, "event_type")?,
-        status: status(row)?,
-        attempts: column(row, "attempts")?,
-        created_at: time(row, "created_at")?,
-        delivered_at: optional_time(row, "delivered_at")?,
-        next_attempt_at: time(row, "next_attempt_at")?,
-        response_status: column(row, "response_status")?,
-        last_error: column(row, "last_error")?,
-        url: column(row, "url")?,
+        delivery_id: id(row, 1, DeliveryId)?,
+        settlement_id: id(row, 2, SettlementId)?,
+        event_type: column(row, 3)?,
+        status: status
+            .parse()
+            .map_err(|_| StoreError::unexpected(format!("a delivery with status {status}")))?,
+        attempts: column(row, 5)?,
+        created_at: time(row, 6)?,
+        delivered_at: optional_time(row, 7)?,
+        next_attempt_at: time(row, 8)?,
+        response_status: column(row, 9)?,
+        last_error: column(row, 10)?,
+        url: column(row, 11)?,
     })
 }

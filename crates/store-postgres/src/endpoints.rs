@@ -62,6 +62,8 @@ impl EndpointWrites for PostgresTx {
         let query = sqlx::query(END_PENDING).bind(merchant.0).bind(ENDPOINT_CLEARED).bind(At(at));
         let ended = query.execute(&mut *self.inner).await.map_err(store_error)?.rows_affected();
         let ended = i64::try_from(ended).unwrap_or(i64::MAX);
+        // What was enqueued in this transaction counts before it ends.
+        self.write_counts().await?;
         let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(ended);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(ended)

@@ -12,14 +12,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::ids::{DispatcherId, MerchantId};
+use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{Presence, Store, StoreError, StoreResult, Tx};
+use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Transaction};
 
 mod alerts;
 mod convert;
+mod counts;
 mod deliveries;
 mod endpoints;
 mod error;
@@ -44,15 +46,27 @@ const TRUSTED_IDLE: Duration = Duration::from_secs(1);
 /// parts, and one plan a statement. Left to itself the planner thinks anew about every page, because the plan
 /// for a limit it does not know looks dearer; the thinking costs more than the page.
 ///
+/// A plan is made when a statement is first run, often on tables that are empty, and kept while they grow: to
+/// read a whole table is then the cheapest way, and soon the dearest. Every statement that somebody waits for
+/// goes from its arguments along keys, and no other way is left open. Where there is no key the way that is
+/// closed looks so dear that PostgreSQL would compile the statement first.
+///
 /// Nothing waits for anything but the database inside a transaction: one that stands still for seconds
 /// belongs to a node that does. It is ended before others give up waiting for its locks, of which one is the
 /// lock on the shards that they want to take over.
-const SESSION_SETTINGS: [(&str, &str); 5] = [
+const SESSION_SETTINGS: [(&str, &str); 12] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
     ("idle_in_transaction_session_timeout", "5s"),
     ("max_parallel_workers_per_gather", "0"),
     ("plan_cache_mode", "force_generic_plan"),
+    ("enable_seqscan", "off"),
+    ("enable_bitmapscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("enable_material", "off"),
+    ("enable_sort", "off"),
+    ("jit", "off"),
 ];
 
 settle_store::statements! {
@@ -73,6 +87,7 @@ pub fn statements() -> Vec<Statement> {
         rings::STATEMENTS,
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
+        counts::STATEMENTS,
         endpoints::STATEMENTS,
         queue::STATEMENTS,
         alerts::STATEMENTS,
@@ -131,7 +146,7 @@ impl PostgresStore {
 impl Store for PostgresStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
         let inner = self.pool.begin().await.map_err(store_error)?;
-        Ok(Box::new(PostgresTx { inner }))
+        Ok(Box::new(PostgresTx { inner, counts: CountChanges::default(), recorded_at: None }))
     }
 
     async fn ping(&self) -> StoreResult<()> {
@@ -180,11 +195,16 @@ impl Store for PostgresStore {
 /// A transaction at the level READ COMMITTED: the merchants' locks keep its reads true.
 struct PostgresTx {
     inner: Transaction<'static, Postgres>,
+    /// What is to be counted when it commits.
+    counts: CountChanges,
+    /// When outcomes were recorded, if any were: then merchants may be due later, or not at all.
+    recorded_at: Option<Timestamp>,
 }
 
 #[async_trait]
 impl Tx for PostgresTx {
-    async fn commit(self: Box<Self>) -> StoreResult<()> {
+    async fn commit(mut self: Box<Self>) -> StoreResult<()> {
+        self.write_counts().await?;
         self.inner.commit().await.map_err(store_error)
     }
 }

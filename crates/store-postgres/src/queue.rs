@@ -69,7 +69,8 @@ settle_store::statements! {
         ) AS endpoint ON true";
     cold "a gauge's, every few seconds; grows with the merchants" DEPTH = "
         SELECT coalesce(sum(deliveries_pending), 0)::bigint AS pending,
-               coalesce(sum(deliveries_dead), 0)::bigint AS dead, min(next_due_at) AS first_due_at
+               coalesce(sum(deliveries_dead), 0)::bigint AS dead,
+               min(next_due_at) FILTER (WHERE deliveries_pending > 0) AS first_due_at
         FROM merchant_counts";
     cold "the start of a dispatcher" APPEAR = "SELECT pg_try_advisory_lock($1, $2)";
     cold "every few seconds" PING = "SELECT 1";
@@ -208,6 +209,14 @@ impl QueueWrites for PostgresTx {
         Ok(())
     }
 
+    async fn queue_refresh(&mut self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
+        for merchant in merchants {
+            self.counts.of(*merchant);
+        }
+        self.recorded_at = Some(at);
+        Ok(())
+    }
+
     async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>> {
         let query = sqlx::query(FENCE)
             .bind(array(leases, |lease| lease.shard.0))
@@ -283,11 +292,11 @@ fn due_merchant(row: &PgRow) -> StoreResult<DueMerchant> {
 }
 
 fn claimed(row: &PgRow) -> StoreResult<Claimed> {
-    let secret: Option<Vec<u8>> = column(row, "sealed_secret")?;
+    let secret: Option<Vec<u8>> = column(row, 13)?;
     Ok(Claimed {
-        merchant_id: id(row, "merchant_id", MerchantId)?,
+        merchant_id: id(row, 0, MerchantId)?,
         delivery: delivery(row)?,
-        record: Record::from_stored(column(row, "record")?),
+        record: Record::from_stored(column(row, 12)?),
         secret: secret.map(SealedSecret),
     })
 }

@@ -1,13 +1,13 @@
 //! Completed settlements, their slices and their internal pricing.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::money::Decimal;
-use settle_domain::page::{Page, PageRequest};
+use settle_domain::page::PageRequest;
 use settle_domain::pricing::InternalPricing;
-use settle_domain::settlement::Record;
+use settle_domain::settlement::{Record, RecordPage};
 use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
@@ -23,18 +23,15 @@ use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the
-    // page. Rows that are skipped are only walked in the index. The records are looked up one by one (LIMIT
-    // 1): for a limit it does not know, the planner would rather read the whole table.
+    // Total and page in one statement, and so in one snapshot. A record is JSON, and so is a page of them.
     hot PAGE = "
-        SELECT settlements AS total, NULL::text AS record FROM merchant_counts WHERE merchant_id = $1
-        UNION ALL
-        SELECT NULL, row.record FROM (
-            SELECT list_key FROM settlements WHERE merchant_id = $1 AND list_key < $2
-            ORDER BY list_key DESC LIMIT $3 OFFSET $4
-        ) AS page CROSS JOIN LATERAL (
-            SELECT record::text FROM settlements WHERE merchant_id = $1 AND list_key = page.list_key LIMIT 1
-        ) AS row";
+        SELECT settlements AS total, (
+            SELECT string_agg(record, ',') FROM (
+                SELECT record::text FROM settlements WHERE merchant_id = $1 AND list_key < $2
+                ORDER BY list_key DESC LIMIT $3 OFFSET $4
+            ) AS page
+        ) AS records
+        FROM merchant_counts WHERE merchant_id = $1";
     hot SLICES = "
         SELECT settlements, NULL::bytea AS from_key FROM merchant_counts WHERE merchant_id = $1
         UNION ALL
@@ -60,10 +57,6 @@ settle_store::statements! {
         FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, settlement_id)
         JOIN settlements AS s USING (merchant_id, settlement_id)
         LEFT JOIN settlement_pricing AS p USING (merchant_id, settlement_id)";
-    hot COUNT = "
-        UPDATE merchant_counts SET settlements = settlements + added.number
-        FROM unnest($1::uuid[], $2::bigint[]) AS added (merchant_id, number)
-        WHERE merchant_counts.merchant_id = added.merchant_id";
     hot COUNT_SLICES = "
         UPDATE settlement_slices SET settlements = settlement_slices.settlements + added.number
         FROM (
@@ -103,7 +96,7 @@ settle_store::statements! {
 
 #[async_trait]
 impl SettlementReads for PostgresStore {
-    async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<Page<Record>> {
+    async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<RecordPage> {
         slices::page(self, merchant, page).await
     }
 }
@@ -122,17 +115,12 @@ impl SlicedList for PostgresStore {
         Ok(Slices::new(column(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
     }
 
-    async fn page_from(
-        &self,
-        merchant: MerchantId,
-        start: Start<'_>,
-        limit: i64,
-    ) -> StoreResult<Page<Record>> {
+    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage> {
         let query = sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(limit).bind(start.rest);
-        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
-        let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
-        let records = rows.iter().map(|row| column(row, "record").map(Record::from_stored));
-        Ok(Page { rows: records.collect::<StoreResult<_>>()?, total: column(first, "total")? })
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
+        let row = row.ok_or(StoreError::UnknownMerchant(merchant))?;
+        let records: Option<String> = column(&row, "records")?;
+        Ok(RecordPage { records: records.unwrap_or_default(), total: column(&row, "total")? })
     }
 }
 
@@ -155,7 +143,7 @@ impl SettlementWrites for PostgresTx {
 impl PostgresTx {
     async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<HashSet<(MerchantId, SettlementId)>> {
         let (merchants, settlements) = key_arrays(rows);
-        let list_keys: Vec<&[u8]> = rows.iter().map(|row| row.list_key.as_bytes()).collect();
+        let list_keys: Vec<&[u8]> = rows.iter().map(|row| row.list_key.as_bytes().as_slice()).collect();
         let records: Vec<&str> = rows.iter().map(|row| row.record.as_str()).collect();
         let query = sqlx::query(INSERT).bind(merchants).bind(settlements).bind(list_keys).bind(records);
         let inserted = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
@@ -187,19 +175,11 @@ impl PostgresTx {
         if fresh.is_empty() {
             return Ok(());
         }
-        let mut added: BTreeMap<MerchantId, i64> = BTreeMap::new();
         for row in fresh {
-            *added.entry(row.merchant_id).or_default() += 1;
-        }
-        let (merchants, numbers): (Vec<Uuid>, Vec<i64>) =
-            added.iter().map(|(merchant, number)| (merchant.0, *number)).unzip();
-        let query = sqlx::query(COUNT).bind(merchants).bind(numbers);
-        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
-        if counted.rows_affected() != added.len() as u64 {
-            return Err(StoreError::unexpected("a settlement of a merchant that was not locked"));
+            self.counts.of(row.merchant_id).settlements += 1;
         }
         let (merchants, _) = key_arrays(fresh);
-        let list_keys: Vec<&[u8]> = fresh.iter().map(|row| row.list_key.as_bytes()).collect();
+        let list_keys: Vec<&[u8]> = fresh.iter().map(|row| row.list_key.as_bytes().as_slice()).collect();
         let query = sqlx::query(COUNT_SLICES).bind(merchants).bind(list_keys);
         let slices = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         for slice in &slices {
@@ -253,8 +233,9 @@ fn key_arrays(rows: &[&NewSettlement]) -> (Vec<Uuid>, Vec<Uuid>) {
     rows.iter().map(|row| (row.merchant_id.0, row.settlement_id.0)).unzip()
 }
 
+/// The first two columns.
 fn ids(row: &PgRow) -> StoreResult<(MerchantId, SettlementId)> {
-    Ok((id(row, "merchant_id", MerchantId)?, id(row, "settlement_id", SettlementId)?))
+    Ok((id(row, 0, MerchantId)?, id(row, 1, SettlementId)?))
 }
 
 fn stored_pricing(row: &PgRow) -> StoreResult<Option<InternalPricing>> {

@@ -5,9 +5,9 @@
 use std::sync::Arc;
 
 use settle_store::conformance::ScratchStore;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, postgres::PgConnectOptions};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions};
 
-use crate::PostgresStore;
+use crate::{PostgresStore, SESSION_SETTINGS};
 
 /// The environment variable with the URL of a database that tests may fill.
 pub const URL_VARIABLE: &str = "TEST_POSTGRES_URL";
@@ -23,6 +23,16 @@ pub async fn scratch() -> ScratchStore {
     let url = scratch_url().await;
     let store = PostgresStore::new(&url, CONNECTIONS_MAX).expect("the URL was good for the schema");
     ScratchStore::new(Arc::new(store), ())
+}
+
+/// A session as the store has them.
+///
+/// # Panics
+///
+/// When there is no database to be had.
+pub async fn session(url: &str) -> PgConnection {
+    let options: PgConnectOptions = url.parse().expect("a URL of PostgreSQL");
+    options.options(SESSION_SETTINGS).connect().await.expect("the database answers")
 }
 
 /// The URL of an empty schema of its own.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::json;
 use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
@@ -56,7 +55,7 @@ settle_store::statements! {
                   SELECT 1 FROM alerts AS earlier
                   WHERE earlier.merchant_id = due.merchant_id AND earlier.url = due.url
                     AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL))
-            ORDER BY due.due_at LIMIT ?3
+            ORDER BY due.due_at LIMIT ?3 + 0
         )
         RETURNING alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at, attempts";
     hot SENT = "
@@ -88,14 +87,9 @@ impl AlertWrites for SqliteTx {
     ) -> StoreResult<()> {
         let endpoints = by_endpoint(deaths, at, entropy);
         let rows = json_rows(endpoints.iter().map(|endpoint| {
-            json!([
-                hex(endpoint.alert_id.0.as_bytes()),
-                hex(endpoint.merchant_id.0.as_bytes()),
-                endpoint.url,
-                endpoint.deaths,
-                separated(&endpoint.delivery_ids),
-                endpoint.last_error,
-            ])
+            let deliveries = separated(&endpoint.delivery_ids);
+            let (alert, merchant) = (hex(endpoint.alert_id.0), hex(endpoint.merchant_id.0));
+            (alert, merchant, &endpoint.url, endpoint.deaths, deliveries, &endpoint.last_error)
         }));
         let characters = ALERT_DELIVERIES_MAX * SEPARATED_ID_LENGTH - SEPARATOR.len_utf8();
         let query = sqlx::query(RAISE)
@@ -119,14 +113,14 @@ impl AlertWrites for SqliteTx {
     }
 
     async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()> {
-        let ids = json_rows(alerts.iter().map(|alert| hex(alert.0.as_bytes())));
+        let ids = json_rows(alerts.iter().map(|alert| hex(alert.0)));
         let query = sqlx::query(SENT).bind(ids).bind(at.as_micros());
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }
 
     async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()> {
-        let row = |later: &PutOff| json!([hex(later.alert_id.0.as_bytes()), later.due_at.as_micros()]);
+        let row = |later: &PutOff| (hex(later.alert_id.0), later.due_at.as_micros());
         let query = sqlx::query(PUT_OFF).bind(json_rows(alerts.iter().map(row)));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())

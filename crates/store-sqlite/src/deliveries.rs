@@ -1,95 +1,94 @@
 //! Notification deliveries.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
-use serde_json::json;
+use serde::Deserialize;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    CountChanges, DUE_LAG, DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites,
-    NewDelivery, StoreError, StoreResult,
+    DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError,
+    StoreResult,
 };
 use sqlx::Sqlite;
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use uuid::Uuid;
 
-use crate::convert::{column, hex, id, json_rows, optional_time, time};
+use crate::convert::{HexId, column, from_json, hex, id, json_rows, optional_time, time};
 use crate::error::store_error;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the
-    // page.
+    // Total and page in one statement, and so in one snapshot.
     hot PAGE = "
-        SELECT deliveries_pending + deliveries_delivered + deliveries_dead AS total,
-               NULL AS delivery_id, NULL AS settlement_id, NULL AS event_type, NULL AS status, NULL AS attempts,
-               NULL AS created_at, NULL AS delivered_at, NULL AS next_attempt_at, NULL AS response_status,
-               NULL AS last_error, NULL AS url
-        FROM merchant_counts WHERE merchant_id = ?1
-        UNION ALL
-        SELECT * FROM (
-            SELECT NULL, delivery_id, settlement_id, event_type, status, attempts, created_at,
-                   delivered_at, next_attempt_at, response_status, last_error, url
-            FROM deliveries WHERE merchant_id = ?1
-            ORDER BY created_at DESC, delivery_id DESC LIMIT ?2 OFFSET ?3
-        )";
+        SELECT deliveries_pending + deliveries_delivered + deliveries_dead AS total, (
+            SELECT json_group_array(json_array(
+                hex(delivery_id), hex(settlement_id), event_type, status, attempts, created_at,
+                delivered_at, next_attempt_at, response_status, last_error, url
+            )) FROM (
+                SELECT * FROM deliveries WHERE merchant_id = ?1
+                ORDER BY delivery_id DESC LIMIT ?2 + 0 OFFSET ?3 + 0
+            )
+        ) AS page
+        FROM merchant_counts WHERE merchant_id = ?1";
     hot PAGE_OF_STATUS = "
         SELECT CASE ?4 WHEN 'pending' THEN deliveries_pending WHEN 'delivered' THEN deliveries_delivered
-                    ELSE deliveries_dead END AS total,
-               NULL AS delivery_id, NULL AS settlement_id, NULL AS event_type, NULL AS status, NULL AS attempts,
-               NULL AS created_at, NULL AS delivered_at, NULL AS next_attempt_at, NULL AS response_status,
-               NULL AS last_error, NULL AS url
-        FROM merchant_counts WHERE merchant_id = ?1
-        UNION ALL
-        SELECT * FROM (
-            SELECT NULL, delivery_id, settlement_id, event_type, status, attempts, created_at,
-                   delivered_at, next_attempt_at, response_status, last_error, url
-            -- A cast, or else SQLite thinks anew about the partial index whenever another status is bound.
-            FROM deliveries WHERE merchant_id = ?1 AND status = CAST(?4 AS TEXT)
-            ORDER BY created_at DESC, delivery_id DESC LIMIT ?2 OFFSET ?3
-        )";
+                    ELSE deliveries_dead END AS total, (
+            SELECT json_group_array(json_array(
+                hex(delivery_id), hex(settlement_id), event_type, status, attempts, created_at,
+                delivered_at, next_attempt_at, response_status, last_error, url
+            )) FROM (
+                -- A cast, or else SQLite thinks anew about the partial index whenever another status is bound.
+                SELECT * FROM deliveries WHERE merchant_id = ?1 AND status = CAST(?4 AS TEXT)
+                ORDER BY delivery_id DESC LIMIT ?2 + 0 OFFSET ?3 + 0
+            )
+        ) AS page
+        FROM merchant_counts WHERE merchant_id = ?1";
     // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not
-    // named is the range of all ids, a time or a place that is not named is the end of theirs. Differs
-    // because SQLite has no lateral joins.
+    // named is the range of all ids, a time or a place that is not named is the end of theirs. A time is the
+    // first id that can have been made then. Differs because SQLite has no lateral joins.
     cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
     SEARCH = "
         SELECT found.merchant_id, found.delivery_id, found.settlement_id, found.event_type, found.status,
                found.attempts, found.created_at, found.delivered_at, found.next_attempt_at,
                found.response_status, found.last_error, found.url
         FROM merchant_counts AS owner
-        CROSS JOIN deliveries AS found ON found.rowid IN (
-            SELECT rowid FROM deliveries
-            WHERE merchant_id = owner.merchant_id
-              AND created_at >= ?3 AND (?4 = '' OR substr(url, 1, length(?4)) = ?4)
-              AND (created_at, delivery_id, merchant_id) < (?5, ?6, ?7)
-            ORDER BY created_at DESC, delivery_id DESC LIMIT ?8
-        )
+        CROSS JOIN deliveries AS found
+            ON found.merchant_id = owner.merchant_id AND found.delivery_id IN (
+                SELECT delivery_id FROM deliveries
+                WHERE merchant_id = owner.merchant_id
+                  AND delivery_id >= ?3 AND (?4 = '' OR substr(url, 1, length(?4)) = ?4)
+                  AND (delivery_id, merchant_id) < (?5, ?6)
+                ORDER BY delivery_id DESC LIMIT ?7 + 0
+            )
         WHERE owner.merchant_id BETWEEN ?1 AND ?2
-        ORDER BY found.created_at DESC, found.delivery_id DESC, found.merchant_id DESC LIMIT ?8";
+        ORDER BY found.delivery_id DESC, found.merchant_id DESC LIMIT ?7 + 0";
     cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
     SEARCH_OF_STATUS = "
         SELECT found.merchant_id, found.delivery_id, found.settlement_id, found.event_type, found.status,
                found.attempts, found.created_at, found.delivered_at, found.next_attempt_at,
                found.response_status, found.last_error, found.url
         FROM merchant_counts AS owner
-        CROSS JOIN deliveries AS found ON found.rowid IN (
-            SELECT rowid FROM deliveries
-            WHERE merchant_id = owner.merchant_id AND status = ?9
-              AND created_at >= ?3 AND (?4 = '' OR substr(url, 1, length(?4)) = ?4)
-              AND (created_at, delivery_id, merchant_id) < (?5, ?6, ?7)
-            ORDER BY created_at DESC, delivery_id DESC LIMIT ?8
-        )
+        CROSS JOIN deliveries AS found
+            ON found.merchant_id = owner.merchant_id AND found.delivery_id IN (
+                SELECT delivery_id FROM deliveries
+                WHERE merchant_id = owner.merchant_id AND status = ?8
+                  AND delivery_id >= ?3 AND (?4 = '' OR substr(url, 1, length(?4)) = ?4)
+                  AND (delivery_id, merchant_id) < (?5, ?6)
+                ORDER BY delivery_id DESC LIMIT ?7 + 0
+            )
         WHERE owner.merchant_id BETWEEN ?1 AND ?2
-        ORDER BY found.created_at DESC, found.delivery_id DESC, found.merchant_id DESC LIMIT ?8";
+        ORDER BY found.delivery_id DESC, found.merchant_id DESC LIMIT ?7 + 0";
     cold "an operator's; reads every index entry that is counted and its row"
     COUNT = "
         SELECT owner.merchant_id, count(*) AS number FROM merchant_counts AS owner
         CROSS JOIN json_each(?5) AS asked
         CROSS JOIN deliveries AS found
-            ON found.merchant_id = owner.merchant_id AND found.status = asked.value AND found.created_at >= ?3
+            ON found.merchant_id = owner.merchant_id AND found.status = asked.value AND found.delivery_id >= ?3
         WHERE owner.merchant_id BETWEEN ?1 AND ?2 AND (?4 = '' OR substr(found.url, 1, length(?4)) = ?4)
         GROUP BY owner.merchant_id ORDER BY owner.merchant_id";
     cold "an operator's; a look-up for each id and merchant"
@@ -123,7 +122,7 @@ settle_store::statements! {
         WHERE deliveries.merchant_id = state.merchant_id AND deliveries.delivery_id = state.delivery_id
           AND deliveries.status = 'pending' AND deliveries.attempts = state.seen_attempts
           AND deliveries.next_attempt_at = state.seen_next_attempt_at
-        RETURNING deliveries.merchant_id, deliveries.delivery_id, deliveries.status";
+        RETURNING deliveries.delivery_id";
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?2
         FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id
@@ -132,34 +131,6 @@ settle_store::statements! {
           AND deliveries.status = 'dead'
         RETURNING deliveries.merchant_id, deliveries.delivery_id, settlement_id, event_type, status, attempts,
                   created_at, delivered_at, next_attempt_at, response_status, last_error, url";
-    // Rows that are due at ?2 have come.
-    hot COUNT_ENQUEUED = "
-        UPDATE merchant_counts
-        SET deliveries_pending = deliveries_pending + changed.pending,
-            deliveries_delivered = deliveries_delivered + changed.delivered,
-            deliveries_dead = deliveries_dead + changed.dead,
-            next_due_at = min(ifnull(next_due_at, ?2), ?2)
-        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, row.value ->> 1 AS pending,
-                     row.value ->> 2 AS delivered, row.value ->> 3 AS dead
-              FROM json_each(?1) AS row) AS changed
-        WHERE merchant_counts.merchant_id = changed.merchant_id";
-    // Rows have gone, or wait for longer. The time at which the merchant is due is written when nothing is
-    // due any more at ?2, or when it lags behind by more than ?3 microseconds: not for every row that is
-    // sent.
-    hot COUNT_RECORDED = "
-        UPDATE merchant_counts
-        SET deliveries_pending = deliveries_pending + changed.pending,
-            deliveries_delivered = deliveries_delivered + changed.delivered,
-            deliveries_dead = deliveries_dead + changed.dead,
-            next_due_at = CASE WHEN changed.due_at <= ?2 AND changed.due_at <= next_due_at + ?3
-                               THEN next_due_at ELSE changed.due_at END
-        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, row.value ->> 1 AS pending,
-                     row.value ->> 2 AS delivered, row.value ->> 3 AS dead,
-                     (SELECT next_attempt_at FROM deliveries
-                      WHERE merchant_id = unhex(row.value ->> 0) AND status = 'pending'
-                      ORDER BY next_attempt_at LIMIT 1) AS due_at
-              FROM json_each(?1) AS row) AS changed
-        WHERE merchant_counts.merchant_id = changed.merchant_id";
 }
 
 #[async_trait]
@@ -175,12 +146,11 @@ impl DeliveryReads for SqliteStore {
         if let Some(status) = status {
             query = query.bind(status.as_str());
         }
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-        let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
-        Ok(Page {
-            rows: rows.iter().map(delivery).collect::<StoreResult<_>>()?,
-            total: column(first, "total")?,
-        })
+        let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
+        let row = row.ok_or(StoreError::UnknownMerchant(merchant))?;
+        let rows: Vec<DeliveryRow> = from_json(column(&row, "page")?)?;
+        let rows = rows.into_iter().map(Delivery::try_from).collect::<StoreResult<_>>()?;
+        Ok(Page { rows, total: column(&row, "total")? })
     }
 
     async fn delivery_search(
@@ -192,7 +162,6 @@ impl DeliveryReads for SqliteStore {
         let after = after.unwrap_or(DeliveryCursor::START);
         let statement = if filter.status.is_some() { SEARCH_OF_STATUS } else { SEARCH };
         let mut query = bind_filter(sqlx::query(statement), filter)
-            .bind(after.created_at.as_micros())
             .bind(after.delivery_id.0)
             .bind(after.merchant_id.0)
             .bind(limit);
@@ -205,7 +174,7 @@ impl DeliveryReads for SqliteStore {
 
     async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, i64)>> {
         let statuses = filter.status.map_or(DeliveryStatus::ALL.to_vec(), |status| vec![status]);
-        let statuses = json_rows(statuses.iter().map(|status| json!(status)));
+        let statuses = json_rows(statuses.iter().map(|status| status.as_str()));
         let query = bind_filter(sqlx::query(COUNT), filter).bind(statuses);
         let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
         rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, column(row, "number")?))).collect()
@@ -215,7 +184,7 @@ impl DeliveryReads for SqliteStore {
         &self,
         deliveries: &[DeliveryId],
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
-        let ids = json_rows(deliveries.iter().map(|delivery| hex(delivery.0.as_bytes())));
+        let ids = json_rows(deliveries.iter().map(|delivery| hex(delivery.0)));
         let query = sqlx::query(FIND_MANY).bind(ids);
         let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
         rows.iter().map(owned_delivery).collect()
@@ -225,25 +194,19 @@ impl DeliveryReads for SqliteStore {
 #[async_trait]
 impl DeliveryWrites for SqliteTx {
     async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()> {
-        let Some(due_at) = deliveries.iter().map(|new| new.created_at).min() else {
+        if deliveries.is_empty() {
             return Ok(());
-        };
+        }
         let rows = json_rows(deliveries.iter().map(|new| {
-            json!([
-                hex(new.merchant_id.0.as_bytes()),
-                hex(new.delivery_id.0.as_bytes()),
-                hex(new.settlement_id.0.as_bytes()),
-                new.created_at.as_micros(),
-                new.url,
-            ])
+            let (delivery, settlement) = (hex(new.delivery_id.0), hex(new.settlement_id.0));
+            (hex(new.merchant_id.0), delivery, settlement, new.created_at.as_micros(), &new.url)
         }));
         let query = sqlx::query(ENQUEUE).bind(rows).bind(EVENT_TYPE);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
-        let mut changes = CountChanges::default();
         for new in deliveries {
-            changes.add(new.merchant_id, DeliveryStatus::Pending, 1);
+            self.counts.of(new.merchant_id).add_due(new.created_at);
         }
-        self.count_enqueued(changes, due_at).await
+        Ok(())
     }
 
     async fn delivery_record_many(
@@ -252,29 +215,32 @@ impl DeliveryWrites for SqliteTx {
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>> {
         let rows = json_rows(states.iter().map(|DeliveryState { merchant_id, seen, delivery }| {
-            json!([
-                hex(merchant_id.0.as_bytes()),
-                hex(delivery.delivery_id.0.as_bytes()),
+            (
+                hex(merchant_id.0),
+                hex(delivery.delivery_id.0),
                 delivery.status.as_str(),
                 delivery.attempts,
                 delivery.delivered_at.map(Timestamp::as_micros),
                 delivery.next_attempt_at.as_micros(),
                 delivery.response_status,
-                delivery.last_error,
+                &delivery.last_error,
                 seen.attempts,
                 seen.next_attempt_at.as_micros(),
-            ])
+            )
         }));
-        let updated =
-            sqlx::query(RECORD).bind(rows).fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        let mut changes = CountChanges::default();
-        for row in &updated {
-            let merchant = id(row, "merchant_id", MerchantId)?;
-            changes.add(merchant, DeliveryStatus::Pending, -1);
-            changes.add(merchant, status(row)?, 1);
-        }
-        self.count_recorded(changes, at).await?;
-        updated.iter().map(|row| id(row, "delivery_id", DeliveryId)).collect()
+        let query = sqlx::query_scalar(RECORD).bind(rows);
+        let changed: HashSet<Uuid> =
+            query.fetch_all(&mut *self.inner).await.map_err(store_error)?.into_iter().collect();
+        let changed = states.iter().filter(|state| changed.contains(&state.delivery.delivery_id.0));
+        let changed = changed.map(|state| {
+            let count = self.counts.of(state.merchant_id);
+            count.add(DeliveryStatus::Pending, -1);
+            count.add(state.delivery.status, 1);
+            state.delivery.delivery_id
+        });
+        let changed = changed.collect();
+        self.recorded_at = Some(at);
+        Ok(changed)
     }
 
     async fn delivery_requeue_many(
@@ -282,44 +248,17 @@ impl DeliveryWrites for SqliteTx {
         deliveries: &[(MerchantId, DeliveryId)],
         at: Timestamp,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
-        let rows = json_rows(
-            deliveries
-                .iter()
-                .map(|(merchant, delivery)| json!([hex(merchant.0.as_bytes()), hex(delivery.0.as_bytes())])),
-        );
+        let rows =
+            json_rows(deliveries.iter().map(|(merchant, delivery)| (hex(merchant.0), hex(delivery.0))));
         let query = sqlx::query(REQUEUE).bind(rows).bind(at.as_micros());
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         let requeued = rows.iter().map(owned_delivery).collect::<StoreResult<Vec<_>>>()?;
-        let mut changes = CountChanges::default();
         for (merchant, _) in &requeued {
-            changes.add(*merchant, DeliveryStatus::Dead, -1);
-            changes.add(*merchant, DeliveryStatus::Pending, 1);
+            let count = self.counts.of(*merchant);
+            count.add(DeliveryStatus::Dead, -1);
+            count.add_due(at);
         }
-        self.count_enqueued(changes, at).await?;
         Ok(requeued)
-    }
-}
-
-impl SqliteTx {
-    async fn count_enqueued(&mut self, changes: CountChanges, due_at: Timestamp) -> StoreResult<()> {
-        let changes = changes.into_rows();
-        let query = sqlx::query(COUNT_ENQUEUED).bind(json_changes(&changes)).bind(due_at.as_micros());
-        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
-        if counted.rows_affected() != changes.len() as u64 {
-            return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
-        }
-        Ok(())
-    }
-
-    async fn count_recorded(&mut self, changes: CountChanges, at: Timestamp) -> StoreResult<()> {
-        let changes = changes.into_rows();
-        let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
-        let query = sqlx::query(COUNT_RECORDED).bind(json_changes(&changes)).bind(at.as_micros()).bind(lag);
-        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
-        if counted.rows_affected() != changes.len() as u64 {
-            return Err(StoreError::unexpected("a delivery of a merchant that was not locked"));
-        }
-        Ok(())
     }
 }
 
@@ -331,19 +270,11 @@ fn bind_filter<'q>(
     query
         .bind(filter.merchant.map_or(Uuid::nil(), |merchant| merchant.0))
         .bind(filter.merchant.map_or(Uuid::max(), |merchant| merchant.0))
-        .bind(filter.since.unwrap_or(Timestamp::MIN).as_micros())
+        .bind(filter.since.map_or(DeliveryId::NIL, DeliveryId::first_at).0)
         .bind(filter.url.as_deref().unwrap_or_default())
 }
 
-/// The first argument of both ways to count.
-fn json_changes(changes: &[(MerchantId, [i64; 3])]) -> String {
-    json_rows(changes.iter().map(|(merchant, [pending, delivered, dead])| {
-        json!([hex(merchant.0.as_bytes()), pending, delivered, dead])
-    }))
-}
-
-fn status(row: &SqliteRow) -> StoreResult<DeliveryStatus> {
-    let text: String = column(row, "status")?;
+fn status(text: &str) -> StoreResult<DeliveryStatus> {
     text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))
 }
 
@@ -352,12 +283,12 @@ fn owned_delivery(row: &SqliteRow) -> StoreResult<(MerchantId, Delivery)> {
     Ok((id(row, "merchant_id", MerchantId)?, delivery(row)?))
 }
 
-pub(crate) fn delivery(row: &SqliteRow) -> StoreResult<Delivery> {
+fn delivery(row: &SqliteRow) -> StoreResult<Delivery> {
     Ok(Delivery {
         delivery_id: id(row, "delivery_id", DeliveryId)?,
         settlement_id: id(row, "settlement_id", SettlementId)?,
         event_type: column(row, "event_type")?,
-        status: status(row)?,
+        status: status(column(row, "status")?)?,
         attempts: column(row, "attempts")?,
         created_at: time(row, "created_at")?,
         delivered_at: optional_time(row, "delivered_at")?,
@@ -366,4 +297,40 @@ pub(crate) fn delivery(row: &SqliteRow) -> StoreResult<Delivery> {
         last_error: column(row, "last_error")?,
         url: column(row, "url")?,
     })
+}
+
+/// A delivery as JSON: its columns, in this order.
+#[derive(Deserialize)]
+pub(crate) struct DeliveryRow {
+    delivery_id: HexId,
+    settlement_id: HexId,
+    event_type: String,
+    status: String,
+    attempts: i32,
+    created_at: i64,
+    delivered_at: Option<i64>,
+    next_attempt_at: i64,
+    response_status: Option<i32>,
+    last_error: Option<String>,
+    url: String,
+}
+
+impl TryFrom<DeliveryRow> for Delivery {
+    type Error = StoreError;
+
+    fn try_from(row: DeliveryRow) -> StoreResult<Delivery> {
+        Ok(Delivery {
+            delivery_id: DeliveryId(row.delivery_id.0),
+            settlement_id: SettlementId(row.settlement_id.0),
+            event_type: row.event_type,
+            status: status(&row.status)?,
+            attempts: row.attempts,
+            created_at: Timestamp::from_micros(row.created_at),
+            delivered_at: row.delivered_at.map(Timestamp::from_micros),
+            next_attempt_at: Timestamp::from_micros(row.next_attempt_at),
+            response_status: row.response_status,
+            last_error: row.last_error,
+            url: row.url,
+        })
+    }
 }

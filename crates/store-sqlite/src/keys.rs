@@ -7,7 +7,7 @@ use settle_domain::time::Timestamp;
 use settle_store::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey, Revocation, StoreError, StoreResult};
 use sqlx::sqlite::SqliteRow;
 
-use crate::convert::{column, hex, id, json_rows, optional_time, time};
+use crate::convert::{Hex, column, id, json_rows, optional_time, time};
 use crate::error::store_error;
 use crate::{SqliteStore, SqliteTx};
 
@@ -29,7 +29,7 @@ settle_store::statements! {
 #[async_trait]
 impl KeyReads for SqliteStore {
     async fn key_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<AuthenticatedKey>> {
-        let hashes = json_rows(hashes.iter().map(|hash| hex(&hash.0)));
+        let hashes = json_rows(hashes.iter().map(|hash| Hex(hash.0)));
         let query = sqlx::query(AUTHENTICATE).bind(hashes);
         let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
         row.as_ref().map(authenticated).transpose()

@@ -4,8 +4,11 @@
 //! transactions begin with `BEGIN IMMEDIATE`, so that they never fail half-way for want of the lock, and each
 //! commit is on the disk before it returns (`synchronous = FULL`).
 //!
-//! Batches travel as one JSON argument that `json_each` unfolds. Differs because SQLite has no array
-//! parameters.
+//! Batches travel as one JSON argument that `json_each` unfolds, and pages as one JSON text. Differs because
+//! SQLite has no array parameters, and a value costs more than its bytes on the way from SQLite's thread.
+//!
+//! A limit is written `?1 + 0`: SQLite looks at a limit that is a mere parameter when it plans, and so plans
+//! the statement anew whenever it is run.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,9 +16,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::ids::{DispatcherId, MerchantId};
+use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{Presence, Store, StoreError, StoreResult, Tx};
+use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx};
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -23,6 +27,7 @@ use sqlx::{Sqlite, Transaction};
 
 mod alerts;
 mod convert;
+mod counts;
 mod deliveries;
 mod endpoints;
 mod error;
@@ -76,6 +81,7 @@ pub fn statements() -> Vec<Statement> {
         rings::STATEMENTS,
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
+        counts::STATEMENTS,
         endpoints::STATEMENTS,
         queue::STATEMENTS,
         alerts::STATEMENTS,
@@ -115,6 +121,8 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true)
+            // What a statement that fails would have to take back is kept in memory, not in a file.
+            .pragma("temp_store", "memory")
             .pragma("journal_size_limit", JOURNAL_BYTES_KEPT)
             .pragma("wal_autocheckpoint", JOURNAL_PAGES_MAX);
         let pool = |connections_max: u32| {
@@ -157,7 +165,7 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
         let inner = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
-        Ok(Box::new(SqliteTx { inner }))
+        Ok(Box::new(SqliteTx { inner, counts: CountChanges::default(), recorded_at: None }))
     }
 
     async fn ping(&self) -> StoreResult<()> {
@@ -199,11 +207,16 @@ impl Store for SqliteStore {
 /// The one transaction that writes.
 struct SqliteTx {
     inner: Transaction<'static, Sqlite>,
+    /// What is to be counted when it commits.
+    counts: CountChanges,
+    /// When outcomes were recorded, if any were: then merchants may be due later, or not at all.
+    recorded_at: Option<Timestamp>,
 }
 
 #[async_trait]
 impl Tx for SqliteTx {
-    async fn commit(self: Box<Self>) -> StoreResult<()> {
+    async fn commit(mut self: Box<Self>) -> StoreResult<()> {
+        self.write_counts().await?;
         self.inner.commit().await.map_err(store_error)
     }
 }

@@ -13,7 +13,7 @@ use crate::{SqliteStore, SqliteTx};
 settle_store::statements! {
     cold "an operator's listing" LIST = "
         SELECT merchant_id, name, created_at FROM merchants
-        WHERE merchant_id > ?1 ORDER BY merchant_id LIMIT ?2";
+        WHERE merchant_id > ?1 ORDER BY merchant_id LIMIT ?2 + 0";
     cold "an operator adds a merchant" CREATE = "
         INSERT INTO merchants (merchant_id, name, created_at) VALUES (?1, ?2, ?3)";
     cold "an operator adds a merchant" CREATE_COUNTS = "

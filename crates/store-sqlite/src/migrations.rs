@@ -5,12 +5,13 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// A new step gets the next number and the same name in both backends; a step that was released never
 /// changes.
-const FILES: [(i64, &str, &str); 5] = [
+const FILES: [(i64, &str, &str); 6] = [
     (1, "merchants", include_str!("../migrations/0001_merchants.sql")),
     (2, "settlements", include_str!("../migrations/0002_settlements.sql")),
     (3, "deliveries", include_str!("../migrations/0003_deliveries.sql")),
     (4, "queue", include_str!("../migrations/0004_queue.sql")),
     (5, "alerts", include_str!("../migrations/0005_alerts.sql")),
+    (6, "log_order", include_str!("../migrations/0006_log_order.sql")),
 ];
 
 /// All steps.
@@ -19,4 +20,15 @@ pub(crate) fn migrator() -> Migrator {
         Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
     Migrator::with_migrations(FILES.map(step).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+
+    #[test]
+    fn every_file_is_a_step() {
+        let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations"));
+        assert_eq!(files.expect("the folder is there").count(), FILES.len());
+    }
 }

@@ -8,7 +8,7 @@ use settle_store::{NewOperator, Operator, OperatorReads, OperatorWrites, Revocat
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
-use crate::convert::{column, hex, id, json_rows, optional_time, time};
+use crate::convert::{Hex, column, id, json_rows, optional_time, time};
 use crate::error::{store_error, unique_name_error};
 use crate::{SqliteStore, SqliteTx};
 
@@ -28,7 +28,7 @@ settle_store::statements! {
 #[async_trait]
 impl OperatorReads for SqliteStore {
     async fn operator_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<OperatorId>> {
-        let hashes = json_rows(hashes.iter().map(|hash| hex(&hash.0)));
+        let hashes = json_rows(hashes.iter().map(|hash| Hex(hash.0)));
         let query = sqlx::query_scalar(AUTHENTICATE).bind(hashes);
         let operator: Option<Uuid> = query.fetch_optional(&self.readers).await.map_err(store_error)?;
         Ok(operator.map(OperatorId))

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::json;
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
@@ -15,11 +14,14 @@ use settle_store::{
     Ask, Claimed, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites, SHARDS,
     Shard, ShardLease, StoreError, StoreResult,
 };
+use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
-use crate::convert::{column, hex, id, json_merchants, json_rows, optional_time, time};
-use crate::deliveries::delivery;
+use crate::convert::{
+    HexBytes, HexId, column, from_json, hex, id, json_merchants, json_rows, optional_time, time,
+};
+use crate::deliveries::DeliveryRow;
 use crate::error::store_error;
 use crate::{SqliteStore, SqliteTx};
 
@@ -28,26 +30,32 @@ settle_store::statements! {
         SELECT merchant_id, next_due_at FROM json_each(?1) AS asked
         CROSS JOIN merchant_counts ON shard = asked.value AND next_due_at <= ?2
         WHERE merchant_id NOT IN (SELECT unhex(value) FROM json_each(?3))
-        LIMIT ?4";
+        LIMIT ?4 + 0";
     // Differs because SQLite has no lateral joins, and its limits cannot come from a row: merchants that are
     // asked for equally many are one statement.
     hot CLAIM = "
-        SELECT due.merchant_id, due.delivery_id, due.settlement_id, due.event_type, due.status, due.attempts,
-               due.created_at, due.delivered_at, due.next_attempt_at, due.response_status, due.last_error,
-               due.url, told.record, endpoint.sealed_secret
+        SELECT json_array(
+            hex(due.merchant_id), CASE WHEN endpoint.sealed_secret IS NOT NULL THEN hex(endpoint.sealed_secret) END,
+            json_array(
+                hex(due.delivery_id), hex(due.settlement_id), due.event_type, due.status, due.attempts,
+                due.created_at, due.delivered_at, due.next_attempt_at, due.response_status, due.last_error,
+                due.url
+            )
+        ), told.record
         FROM json_each(?1) AS asked
-        CROSS JOIN deliveries AS due ON due.rowid IN (
-            SELECT rowid FROM deliveries
-            WHERE merchant_id = unhex(asked.value) AND status = 'pending' AND next_attempt_at <= ?3
-              AND delivery_id NOT IN (SELECT unhex(value) FROM json_each(?4))
-            ORDER BY next_attempt_at, delivery_id LIMIT ?2
-        )
+        CROSS JOIN deliveries AS due
+            ON due.merchant_id = unhex(asked.value) AND due.delivery_id IN (
+                SELECT delivery_id FROM deliveries
+                WHERE merchant_id = unhex(asked.value) AND status = 'pending' AND next_attempt_at <= ?3
+                  AND delivery_id NOT IN (SELECT unhex(value) FROM json_each(?4))
+                ORDER BY next_attempt_at, delivery_id LIMIT ?2 + 0
+            )
         CROSS JOIN settlements AS told
             ON told.merchant_id = due.merchant_id AND told.settlement_id = due.settlement_id
         LEFT JOIN webhook_endpoints AS endpoint ON endpoint.merchant_id = due.merchant_id";
     cold "a gauge's, every few seconds; grows with the merchants" DEPTH = "
         SELECT ifnull(sum(deliveries_pending), 0) AS pending, ifnull(sum(deliveries_dead), 0) AS dead,
-               min(next_due_at) AS first_due_at
+               min(next_due_at) FILTER (WHERE deliveries_pending > 0) AS first_due_at
         FROM merchant_counts";
     cold "once a second; a row a shard" HELD = "
         SELECT shard, token FROM queue_shards WHERE dispatcher_id = ?1";
@@ -75,7 +83,7 @@ impl QueueReads for SqliteStore {
         limit: i64,
     ) -> StoreResult<Vec<DueMerchant>> {
         let query = sqlx::query(DUE)
-            .bind(json_rows(shards.iter().map(|shard| json!(shard.0))))
+            .bind(json_rows(shards.iter().map(|shard| shard.0)))
             .bind(until.as_micros())
             .bind(json_merchants(known))
             .bind(limit);
@@ -93,7 +101,7 @@ impl QueueReads for SqliteStore {
         for ask in asks {
             by_number.entry(ask.number).or_default().push(ask.merchant_id);
         }
-        let in_flight = json_rows(in_flight.iter().map(|delivery| hex(delivery.0.as_bytes())));
+        let in_flight = json_rows(in_flight.iter().map(|delivery| hex(delivery.0)));
         let mut found = Vec::new();
         for (number, merchants) in by_number {
             let query = sqlx::query(CLAIM)
@@ -106,7 +114,7 @@ impl QueueReads for SqliteStore {
                 found.push(claimed(row)?);
             }
         }
-        // The rows of a merchant come in the order in which they were written, not in which they are due.
+        // The rows of a merchant come in the order of their ids, not in which they are due.
         found.sort_by_key(|claimed| (claimed.delivery.next_attempt_at, claimed.delivery.delivery_id));
         Ok(found)
     }
@@ -146,6 +154,14 @@ impl QueueWrites for SqliteTx {
         Ok(())
     }
 
+    async fn queue_refresh(&mut self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
+        for merchant in merchants {
+            self.counts.of(*merchant);
+        }
+        self.recorded_at = Some(at);
+        Ok(())
+    }
+
     async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>> {
         let query = sqlx::query(FENCE).bind(json_leases(leases));
         let held = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
@@ -180,7 +196,7 @@ pub(crate) fn appear(database: &Path) -> StoreResult<Option<Box<dyn Presence>>> 
 }
 
 fn json_leases(leases: &[ShardLease]) -> String {
-    json_rows(leases.iter().map(|lease| json!([lease.shard.0, hex(lease.token.0.as_bytes())])))
+    json_rows(leases.iter().map(|lease| (lease.shard.0, hex(lease.token.0))))
 }
 
 fn due_merchant(row: &SqliteRow) -> StoreResult<DueMerchant> {
@@ -188,12 +204,14 @@ fn due_merchant(row: &SqliteRow) -> StoreResult<DueMerchant> {
 }
 
 fn claimed(row: &SqliteRow) -> StoreResult<Claimed> {
-    let secret: Option<Vec<u8>> = column(row, "sealed_secret")?;
+    let cell = |fault: sqlx::Error| StoreError::Unexpected(fault.into());
+    let (merchant, secret, delivery): (HexId, Option<HexBytes>, DeliveryRow) =
+        from_json(row.try_get(0).map_err(cell)?)?;
     Ok(Claimed {
-        merchant_id: id(row, "merchant_id", MerchantId)?,
-        delivery: delivery(row)?,
-        record: Record::from_stored(column(row, "record")?),
-        secret: secret.map(SealedSecret),
+        merchant_id: MerchantId(merchant.0),
+        delivery: delivery.try_into()?,
+        record: Record::from_stored(row.try_get(1).map_err(cell)?),
+        secret: secret.map(|secret| SealedSecret(secret.0)),
     })
 }
 

@@ -1,14 +1,13 @@
 //! Completed settlements, their slices and their internal pricing.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 
 use async_trait::async_trait;
-use serde_json::json;
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::money::Decimal;
-use settle_domain::page::{Page, PageRequest};
+use settle_domain::page::PageRequest;
 use settle_domain::pricing::InternalPricing;
-use settle_domain::settlement::Record;
+use settle_domain::settlement::{Record, RecordPage};
 use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
@@ -18,33 +17,32 @@ use settle_store::{
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use crate::convert::{column, hex, id, json_rows};
+use crate::convert::{Hex, column, hex, id, json_rows};
 use crate::error::store_error;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the
-    // page. Rows that are skipped are only walked in the index.
+    // Total and page in one statement, and so in one snapshot. Rows that are skipped are only walked in the
+    // index. A record is JSON, and so is a page of them.
     hot PAGE = "
-        SELECT settlements AS total, NULL AS record FROM merchant_counts WHERE merchant_id = ?1
-        UNION ALL
-        SELECT * FROM (
-            SELECT NULL, record FROM settlements WHERE merchant_id = ?1 AND list_key < ?2
-            ORDER BY list_key DESC LIMIT ?3 OFFSET ?4
-        )";
+        SELECT settlements AS total, (
+            SELECT group_concat(record) FROM (
+                SELECT record FROM settlements WHERE merchant_id = ?1 AND list_key < ?2
+                ORDER BY list_key DESC LIMIT ?3 + 0 OFFSET ?4 + 0
+            )
+        ) AS records
+        FROM merchant_counts WHERE merchant_id = ?1";
     hot SLICES = "
         SELECT settlements, NULL AS from_key FROM merchant_counts WHERE merchant_id = ?1
         UNION ALL
         SELECT * FROM (
             SELECT settlements, from_key FROM settlement_slices
-            WHERE merchant_id = ?1 ORDER BY from_key DESC LIMIT ?2
+            WHERE merchant_id = ?1 ORDER BY from_key DESC LIMIT ?2 + 0
         )";
     hot INSERT = "
         INSERT INTO settlements (merchant_id, settlement_id, list_key, record)
         SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), unhex(row.value ->> 2), row.value ->> 3
-        FROM json_each(?1) AS row WHERE true
-        ON CONFLICT (merchant_id, settlement_id) DO NOTHING
-        RETURNING merchant_id, settlement_id";
+        FROM json_each(?1) AS row";
     hot INSERT_PRICING = "
         INSERT INTO settlement_pricing
             (merchant_id, settlement_id, provider_rate, spread_revenue, partner_commission)
@@ -55,15 +53,10 @@ settle_store::statements! {
         SELECT s.merchant_id, s.settlement_id, s.record,
                p.provider_rate, p.spread_revenue, p.partner_commission
         FROM json_each(?1) AS row
-        JOIN settlements AS s
+        CROSS JOIN settlements AS s
             ON s.merchant_id = unhex(row.value ->> 0) AND s.settlement_id = unhex(row.value ->> 1)
         LEFT JOIN settlement_pricing AS p
             ON p.merchant_id = s.merchant_id AND p.settlement_id = s.settlement_id";
-    hot COUNT = "
-        UPDATE merchant_counts SET settlements = settlements + added.number
-        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, row.value ->> 1 AS number
-              FROM json_each(?1) AS row) AS added
-        WHERE merchant_counts.merchant_id = added.merchant_id";
     hot COUNT_SLICES = "
         UPDATE settlement_slices SET settlements = settlements + added.number
         FROM (
@@ -96,7 +89,7 @@ settle_store::statements! {
 
 #[async_trait]
 impl SettlementReads for SqliteStore {
-    async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<Page<Record>> {
+    async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<RecordPage> {
         slices::page(self, merchant, page).await
     }
 }
@@ -115,17 +108,12 @@ impl SlicedList for SqliteStore {
         Ok(Slices::new(column(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
     }
 
-    async fn page_from(
-        &self,
-        merchant: MerchantId,
-        start: Start<'_>,
-        limit: i64,
-    ) -> StoreResult<Page<Record>> {
+    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage> {
         let query = sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(limit).bind(start.rest);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-        let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
-        let records = rows.iter().map(|row| column(row, "record").map(Record::from_stored));
-        Ok(Page { rows: records.collect::<StoreResult<_>>()?, total: column(first, "total")? })
+        let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
+        let row = row.ok_or(StoreError::UnknownMerchant(merchant))?;
+        let records: Option<String> = column(&row, "records")?;
+        Ok(RecordPage { records: records.unwrap_or_default(), total: column(&row, "total")? })
     }
 }
 
@@ -133,31 +121,41 @@ impl SlicedList for SqliteStore {
 impl SettlementWrites for SqliteTx {
     async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
         let batch = SettlementBatch::new(settlements);
-        let recorded = self.insert(&batch.unique).await?;
-        let (fresh, known): (Vec<_>, Vec<_>) =
-            batch.unique.iter().partition(|row| recorded.contains(&(row.merchant_id, row.settlement_id)));
+        // The writer is alone: what is not there now is not there when it is inserted. Differs because on
+        // PostgreSQL the insertion itself says what was new, which costs a round trip less.
+        let stored = self.stored(&batch.unique).await?;
+        let is_fresh = |row: &&NewSettlement| !stored.contains_key(&(row.merchant_id, row.settlement_id));
+        let (fresh, known): (Vec<_>, Vec<_>) = batch.unique.iter().copied().partition(is_fresh);
+        self.insert(&fresh).await?;
         self.insert_pricing(&fresh).await?;
         self.count(&fresh).await?;
         let mut conflicting = batch.conflicting;
-        conflicting.extend(self.conflicting(&known).await?);
+        for row in known {
+            let key = (row.merchant_id, row.settlement_id);
+            let is_same = |(record, pricing): &(Record, _)| *record == row.record && *pricing == row.pricing;
+            if !stored.get(&key).is_some_and(is_same) {
+                conflicting.push(key);
+            }
+        }
         let recorded = fresh.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
         Ok(RecordOutcome { recorded, conflicting })
     }
 }
 
+/// What is stored of settlements, by their keys.
+type Stored = HashMap<(MerchantId, SettlementId), (Record, Option<InternalPricing>)>;
+
 impl SqliteTx {
-    async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<HashSet<(MerchantId, SettlementId)>> {
+    async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
         let rows = json_rows(rows.iter().map(|row| {
-            json!([
-                hex(row.merchant_id.0.as_bytes()),
-                hex(row.settlement_id.0.as_bytes()),
-                hex(row.list_key.as_bytes()),
-                row.record.as_str(),
-            ])
+            let (merchant, settlement) = (hex(row.merchant_id.0), hex(row.settlement_id.0));
+            (merchant, settlement, Hex(*row.list_key.as_bytes()), row.record.as_str())
         }));
-        let inserted =
-            sqlx::query(INSERT).bind(rows).fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        inserted.iter().map(ids).collect()
+        sqlx::query(INSERT).bind(rows).execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
     }
 
     async fn insert_pricing(&mut self, rows: &[&NewSettlement]) -> StoreResult<()> {
@@ -166,13 +164,9 @@ impl SqliteTx {
             return Ok(());
         }
         let rows = json_rows(priced.into_iter().map(|(row, pricing)| {
-            json!([
-                hex(row.merchant_id.0.as_bytes()),
-                hex(row.settlement_id.0.as_bytes()),
-                pricing.provider_rate,
-                pricing.spread_revenue,
-                pricing.partner_commission,
-            ])
+            let InternalPricing { provider_rate, spread_revenue, partner_commission } = pricing;
+            let (merchant, settlement) = (hex(row.merchant_id.0), hex(row.settlement_id.0));
+            (merchant, settlement, provider_rate, spread_revenue, partner_commission)
         }));
         sqlx::query(INSERT_PRICING).bind(rows).execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
@@ -183,19 +177,10 @@ impl SqliteTx {
         if fresh.is_empty() {
             return Ok(());
         }
-        let mut added: BTreeMap<MerchantId, i64> = BTreeMap::new();
         for row in fresh {
-            *added.entry(row.merchant_id).or_default() += 1;
+            self.counts.of(row.merchant_id).settlements += 1;
         }
-        let totals =
-            json_rows(added.iter().map(|(merchant, number)| json!([hex(merchant.0.as_bytes()), number])));
-        let counted = sqlx::query(COUNT).bind(totals).execute(&mut *self.inner).await.map_err(store_error)?;
-        if counted.rows_affected() != added.len() as u64 {
-            return Err(StoreError::unexpected("a settlement of a merchant that was not locked"));
-        }
-        let keys = json_rows(
-            fresh.iter().map(|row| json!([hex(row.merchant_id.0.as_bytes()), hex(row.list_key.as_bytes())])),
-        );
+        let keys = json_rows(fresh.iter().map(|row| (hex(row.merchant_id.0), Hex(*row.list_key.as_bytes()))));
         let slices =
             sqlx::query(COUNT_SLICES).bind(keys).fetch_all(&mut *self.inner).await.map_err(store_error)?;
         for slice in &slices {
@@ -218,33 +203,13 @@ impl SqliteTx {
         Ok(())
     }
 
-    /// Those of the given settlements that are stored with other content.
-    async fn conflicting(
-        &mut self,
-        known: &[&NewSettlement],
-    ) -> StoreResult<Vec<(MerchantId, SettlementId)>> {
-        if known.is_empty() {
-            return Ok(Vec::new());
-        }
-        let given: HashMap<_, _> =
-            known.iter().map(|row| ((row.merchant_id, row.settlement_id), *row)).collect();
-        let keys = json_rows(
-            known
-                .iter()
-                .map(|row| json!([hex(row.merchant_id.0.as_bytes()), hex(row.settlement_id.0.as_bytes())])),
-        );
+    /// Those of the given settlements that are there, with their content.
+    async fn stored(&mut self, rows: &[&NewSettlement]) -> StoreResult<Stored> {
+        let keys = json_rows(rows.iter().map(|row| (hex(row.merchant_id.0), hex(row.settlement_id.0))));
         let stored =
             sqlx::query(FIND_STORED).bind(keys).fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        let mut conflicting = Vec::new();
-        for row in &stored {
-            let key = ids(row)?;
-            let record = Record::from_stored(column(row, "record")?);
-            let pricing = stored_pricing(row)?;
-            if given.get(&key).is_none_or(|given| given.record != record || given.pricing != pricing) {
-                conflicting.push(key);
-            }
-        }
-        Ok(conflicting)
+        let content = |row| Ok((Record::from_stored(column(row, "record")?), stored_pricing(row)?));
+        stored.iter().map(|row| Ok((ids(row)?, content(row)?))).collect()
     }
 }
 

@@ -54,6 +54,18 @@ async fn no_hot_statement_scans() {
     assert!(found.is_empty(), "hot statements that scan:\n{}", found.join("\n"));
 }
 
+/// SQLite would plan it anew whenever it is run.
+#[test]
+fn no_limit_is_a_mere_parameter() {
+    for Statement { name, sql, .. } in settle_store_sqlite::statements() {
+        let words: Vec<&str> = sql.split_whitespace().chain(["", ""]).collect();
+        for window in words.windows(3).filter(|window| ["LIMIT", "OFFSET"].contains(&window[0])) {
+            let is_parameter = window[1].starts_with('?');
+            assert!(!is_parameter || window[2] == "+", "{name}: {}", window.join(" "));
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_check_notices_a_scan() {
     let (url, _folder) = scratch_url();

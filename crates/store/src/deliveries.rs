@@ -1,7 +1,5 @@
 //! Notification deliveries: the log a merchant reads, and the queue the dispatcher works on.
 
-use std::collections::BTreeMap;
-
 use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
@@ -16,7 +14,7 @@ use crate::StoreResult;
 pub struct NewDelivery {
     /// Whose endpoint it goes to.
     pub merchant_id: MerchantId,
-    /// Which delivery.
+    /// Which delivery. Made at the time at which it is enqueued: the log is in the order of these ids.
     pub delivery_id: DeliveryId,
     /// What it tells of.
     pub settlement_id: SettlementId,
@@ -52,28 +50,6 @@ impl From<&Delivery> for Seen {
     }
 }
 
-/// How the counts of a merchant's pending, delivered and dead rows change.
-#[derive(Debug, Default)]
-pub struct CountChanges(BTreeMap<MerchantId, [i64; 3]>);
-
-impl CountChanges {
-    /// Adds to one merchant's count of one status.
-    pub fn add(&mut self, merchant: MerchantId, status: DeliveryStatus, number: i64) {
-        let position = match status {
-            DeliveryStatus::Pending => 0,
-            DeliveryStatus::Delivered => 1,
-            DeliveryStatus::Dead => 2,
-        };
-        self.0.entry(merchant).or_default()[position] += number;
-    }
-
-    /// Each merchant with the changes of its pending, delivered and dead rows.
-    #[must_use]
-    pub fn into_rows(self) -> Vec<(MerchantId, [i64; 3])> {
-        self.0.into_iter().collect()
-    }
-}
-
 /// Which deliveries an operator looks for, over all merchants. What is not named does not narrow.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
@@ -91,8 +67,6 @@ pub struct DeliveryFilter {
 /// from where the last page ended meets each delivery once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryCursor {
-    /// When the delivery was enqueued.
-    pub created_at: Timestamp,
     /// Which delivery.
     pub delivery_id: DeliveryId,
     /// Whose it is.
@@ -101,20 +75,13 @@ pub struct DeliveryCursor {
 
 impl DeliveryCursor {
     /// Before everything: where a search without a place begins.
-    pub const START: DeliveryCursor = DeliveryCursor {
-        created_at: Timestamp::MAX,
-        delivery_id: DeliveryId(Uuid::max()),
-        merchant_id: MerchantId(Uuid::max()),
-    };
+    pub const START: DeliveryCursor =
+        DeliveryCursor { delivery_id: DeliveryId(Uuid::max()), merchant_id: MerchantId(Uuid::max()) };
 
     /// The place of a delivery that was found.
     #[must_use]
     pub fn at((merchant_id, delivery): &(MerchantId, Delivery)) -> DeliveryCursor {
-        DeliveryCursor {
-            created_at: delivery.created_at,
-            delivery_id: delivery.delivery_id,
-            merchant_id: *merchant_id,
-        }
+        DeliveryCursor { delivery_id: delivery.delivery_id, merchant_id: *merchant_id }
     }
 }
 

@@ -28,6 +28,7 @@ use async_trait::async_trait;
 use settle_domain::ids::{DispatcherId, MerchantId};
 
 mod alerts;
+mod counts;
 mod deliveries;
 mod endpoints;
 mod error;
@@ -46,9 +47,9 @@ pub mod conformance;
 pub use alerts::{
     ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, EndpointDeaths, PutOff, by_endpoint,
 };
+pub use counts::{CountChange, CountChanges};
 pub use deliveries::{
-    CountChanges, DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery,
-    Seen,
+    DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Seen,
 };
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use error::StoreError;

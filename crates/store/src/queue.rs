@@ -67,8 +67,8 @@ pub struct Leases {
 pub struct DueMerchant {
     /// Which merchant.
     pub merchant_id: MerchantId,
-    /// When its first delivery is due, or was; while a merchant is being served this may lag behind by up to
-    /// [`DUE_LAG`].
+    /// When its first delivery is due, or was. This may lag behind by up to [`DUE_LAG`] while a merchant is
+    /// being served, and stay when nothing is left: see [`QueueWrites::queue_refresh`].
     pub due_at: Timestamp,
 }
 
@@ -105,7 +105,7 @@ pub struct QueueDepth {
     pub pending: i64,
     /// Deliveries that are dead.
     pub dead: i64,
-    /// When the first pending one is due, or was; see [`DueMerchant::due_at`].
+    /// When the first pending one is due, or was, of merchants that have any; see [`DueMerchant::due_at`].
     pub first_due_at: Option<Timestamp>,
 }
 
@@ -153,6 +153,10 @@ pub trait QueueWrites {
 
     /// Gives shards back, so that others need not wait.
     async fn queue_release(&mut self, leases: &[ShardLease]) -> StoreResult<()>;
+
+    /// Finds out anew when merchants are due: those that count as due for longer than [`DUE_LAG`] and have
+    /// nothing left count as due no more. Their merchants are locked first.
+    async fn queue_refresh(&mut self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()>;
 
     /// Those of the given leases that still hold. They hold until this transaction ends: nobody can take the
     /// shards meanwhile.

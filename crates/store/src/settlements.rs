@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, SettlementId};
-use settle_domain::page::{Page, PageRequest};
+use settle_domain::page::PageRequest;
 use settle_domain::pricing::InternalPricing;
-use settle_domain::settlement::{CompletedSettlement, Record};
+use settle_domain::settlement::{CompletedSettlement, Record, RecordPage};
 use settle_domain::time::Timestamp;
 
 use crate::StoreResult;
@@ -36,7 +36,7 @@ impl ListKey {
 
     /// The bytes to store.
     #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
+    pub fn as_bytes(&self) -> &[u8; 24] {
         &self.0
     }
 }
@@ -110,7 +110,7 @@ impl<'a> SettlementBatch<'a> {
 #[async_trait]
 pub trait SettlementReads {
     /// A page of a merchant's settlements, newest first.
-    async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<Page<Record>>;
+    async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<RecordPage>;
 }
 
 /// Changes to settlements.

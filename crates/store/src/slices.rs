@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use settle_domain::ids::MerchantId;
-use settle_domain::page::{OFFSET_MAX, Page, PageRequest};
-use settle_domain::settlement::Record;
+use settle_domain::page::{OFFSET_MAX, PageRequest};
+use settle_domain::settlement::RecordPage;
 
 use crate::StoreResult;
 
@@ -107,12 +107,7 @@ pub trait SlicedList {
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices>;
 
     /// A page from the given start, and the total in the same snapshot.
-    async fn page_from(
-        &self,
-        merchant: MerchantId,
-        start: Start<'_>,
-        limit: i64,
-    ) -> StoreResult<Page<Record>>;
+    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage>;
 }
 
 /// A page of a merchant's list, at a cost that depends neither on its depth nor on the list's length.
@@ -120,7 +115,7 @@ pub async fn page(
     list: &(impl SlicedList + Sync),
     merchant: MerchantId,
     request: PageRequest,
-) -> StoreResult<Page<Record>> {
+) -> StoreResult<RecordPage> {
     let (limit, offset) = (request.limit(), request.offset());
     let walked = Start { below: &ABOVE_ALL, rest: offset };
     if offset < SLICE_ROWS_MAX {

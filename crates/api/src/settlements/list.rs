@@ -5,8 +5,8 @@ use std::fmt::Write;
 use axum::extract::{RawQuery, State};
 use axum::response::Response;
 use settle_domain::error_code::FieldFault;
-use settle_domain::page::{Page, PageRequest};
-use settle_domain::settlement::Record;
+use settle_domain::page::PageRequest;
+use settle_domain::settlement::RecordPage;
 use utoipa::ToSchema;
 
 use super::SettlementSchema;
@@ -65,24 +65,14 @@ pub async fn list_settlements(
     Ok(json(render(request, &page)))
 }
 
-/// Joins the records as they are stored: they are JSON already.
-fn render(request: PageRequest, page: &Page<Record>) -> String {
-    let records: usize = page.rows.iter().map(|record| record.as_str().len() + 1).sum();
-    let mut body = String::with_capacity(records + 100);
+/// The records as they are stored: they are JSON already.
+fn render(request: PageRequest, page: &RecordPage) -> String {
+    let RecordPage { records, total } = page;
+    let (limit, offset) = (request.limit(), request.offset());
+    let mut body = String::with_capacity(records.len() + 100);
     body.push_str("{\"settlements\":[");
-    for (position, record) in page.rows.iter().enumerate() {
-        if position > 0 {
-            body.push(',');
-        }
-        body.push_str(record.as_str());
-    }
+    body.push_str(records);
     // Writing to a String cannot fail.
-    let _ = write!(
-        body,
-        "],\"limit\":{},\"offset\":{},\"total\":{}}}",
-        request.limit(),
-        request.offset(),
-        page.total
-    );
+    let _ = write!(body, "],\"limit\":{limit},\"offset\":{offset},\"total\":{total}}}");
     body
 }

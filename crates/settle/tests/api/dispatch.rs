@@ -133,6 +133,10 @@ impl Ledger for Watched {
         Ok(claimed)
     }
 
+    async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
+        self.ledger.refresh(merchants, at).await
+    }
+
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
         let recorded = self.ledger.record(outcomes, at).await?;
         self.tell(Step::Recorded { outcomes: outcomes.len(), changed: recorded.changed.len() });

@@ -59,8 +59,7 @@ pub fn recorded(settle: &Settle, merchant: &str) -> (i64, Vec<Value>) {
     let merchant: MerchantId = merchant.parse().unwrap();
     let page = PageRequest::new(200, 0).unwrap();
     let page = block_on(async { settle.store().settlement_page(merchant, page).await.unwrap() });
-    let parse = |record: &settle_domain::settlement::Record| serde_json::from_str(record.as_str()).unwrap();
-    (page.total, page.rows.iter().map(parse).collect())
+    (page.total, serde_json::from_str(&format!("[{}]", page.records)).unwrap())
 }
 
 fn import(settle: &Settle, contents: &str, options: &[&str]) -> Value {

@@ -129,6 +129,11 @@ impl Ledger for Database {
         .await
     }
 
+    async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
+        let (ledger, merchants) = (self.ledger.clone(), merchants.to_vec());
+        self.ask(async move { ledger.refresh(&merchants, at).await }).await
+    }
+
     async fn depth(&self) -> StoreResult<QueueDepth> {
         let ledger = self.ledger.clone();
         self.ask(async move { ledger.depth().await }).await

@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde_json::value::RawValue;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::endpoint::Endpoint;
-use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
+use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::pricing::InternalPricing;
 use settle_domain::quote::FixedSide;
-use settle_domain::settlement::{CompletedSettlement, Record, Settlement};
+use settle_domain::settlement::{CompletedSettlement, Record, RecordPage, Settlement};
 use settle_domain::time::Timestamp;
 use settle_domain::vault::SealedSecret;
 use uuid::Uuid;
@@ -21,6 +22,21 @@ static COUNTER: AtomicU64 = AtomicU64::new(1);
 /// A uuid that nobody else in this process has.
 pub fn fresh_uuid() -> Uuid {
     Uuid::from_u128(0x7000_8000_0000_0000_0000 + u128::from(COUNTER.fetch_add(1, Ordering::Relaxed)))
+}
+
+/// The id of a delivery enqueued at the given time; nobody else in this process has it.
+#[must_use]
+pub fn fresh_delivery(created_at: Timestamp) -> DeliveryId {
+    let first = DeliveryId::first_at(created_at).0.as_u128();
+    DeliveryId(Uuid::from_u128(first + u128::from(COUNTER.fetch_add(1, Ordering::Relaxed))))
+}
+
+/// A dispatcher that no other test has, in whichever process: the signs of life of all of them are locks of
+/// one server.
+#[must_use]
+pub fn fresh_dispatcher() -> DispatcherId {
+    let process = u128::from(std::process::id()) << 8;
+    DispatcherId(Uuid::from_u128(fresh_uuid().as_u128() + process))
 }
 
 /// The time that many seconds after the suite's beginning.
@@ -87,7 +103,7 @@ pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordO
 pub fn delivery(merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
     NewDelivery {
         merchant_id: merchant,
-        delivery_id: DeliveryId(fresh_uuid()),
+        delivery_id: fresh_delivery(created_at),
         settlement_id: SettlementId(fresh_uuid()),
         url: "https://merchant.example/hook?a=“b”".to_owned(),
         created_at,
@@ -123,6 +139,16 @@ pub async fn enqueue(store: &dyn Store, deliveries: &[NewDelivery]) {
 /// Stores where deliveries of one merchant stand, as attempts that saw them as they are now, and commits.
 /// Gives the number changed.
 pub async fn record_states(store: &dyn Store, merchant: MerchantId, after: &[Delivery]) -> usize {
+    record_states_at(store, merchant, after, Timestamp::MAX).await
+}
+
+/// Records where deliveries of one merchant stand at the given time, and commits. Gives how many changed.
+pub async fn record_states_at(
+    store: &dyn Store,
+    merchant: MerchantId,
+    after: &[Delivery],
+    at: Timestamp,
+) -> usize {
     let before = deliveries(store, merchant, None).await.rows;
     let states: Vec<DeliveryState> = after
         .iter()
@@ -133,7 +159,7 @@ pub async fn record_states(store: &dyn Store, merchant: MerchantId, after: &[Del
         .collect();
     let mut tx = store.begin().await.unwrap();
     tx.merchant_lock(&[merchant]).await.unwrap();
-    let recorded = tx.delivery_record_many(&states, Timestamp::MAX).await.unwrap();
+    let recorded = tx.delivery_record_many(&states, at).await.unwrap();
     tx.commit().await.unwrap();
     recorded.len()
 }
@@ -189,6 +215,14 @@ pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timesta
     ended
 }
 
+/// Finds out anew when a merchant is due, and commits.
+pub async fn refresh(store: &dyn Store, merchant: MerchantId, at: Timestamp) {
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.queue_refresh(&[merchant], at).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
 /// A page request that is inside the bounds.
 #[must_use]
 pub fn page(limit: i64, offset: i64) -> PageRequest {
@@ -197,7 +231,10 @@ pub fn page(limit: i64, offset: i64) -> PageRequest {
 
 /// A page of settlements.
 pub async fn settlements(store: &dyn Store, merchant: MerchantId, limit: i64, offset: i64) -> Page<Record> {
-    store.settlement_page(merchant, page(limit, offset)).await.unwrap()
+    let RecordPage { records, total } = store.settlement_page(merchant, page(limit, offset)).await.unwrap();
+    let rows: Vec<Box<RawValue>> = serde_json::from_str(&format!("[{records}]")).unwrap();
+    let rows = rows.iter().map(|row| Record::from_stored(row.get().to_owned())).collect();
+    Page { rows, total }
 }
 
 /// A page of deliveries of one status or of all.

@@ -11,7 +11,9 @@ use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 
-use super::fixtures::{at, endpoint, fresh_uuid, listed, page, settlement};
+use super::fixtures::{
+    at, endpoint, fresh_delivery, fresh_uuid, listed, page, refresh, settlement, settlements,
+};
 use crate::{DUE_LAG, DeliveryState, ListKey, Merchant, NewDelivery, NewSettlement, Seen, Shard, Store, Tx};
 
 /// Merchants that take part in one run.
@@ -210,7 +212,7 @@ impl Run<'_> {
             if let Some(endpoint) = after.endpoint.as_ref().filter(|_| recorded.len() <= 5) {
                 let new = NewDelivery {
                     merchant_id: merchant,
-                    delivery_id: DeliveryId(fresh_uuid()),
+                    delivery_id: fresh_delivery(at(self.clock)),
                     settlement_id: settlement.settlement_id,
                     url: endpoint.url.clone(),
                     created_at: at(self.clock),
@@ -237,7 +239,7 @@ impl Run<'_> {
 
 async fn compare_settlements(store: &dyn Store, merchant: MerchantId, records: &[&Record]) {
     for (limit, offset) in [(200, 0), (7, 127), (7, 128), (50, 300), (200, 513), (50, 10_000)] {
-        let found = store.settlement_page(merchant, page(limit, offset)).await.unwrap();
+        let found = settlements(store, merchant, limit, offset).await;
         let expected = slice(records, limit, offset);
         assert_eq!(found.rows.iter().collect::<Vec<_>>(), expected, "limit {limit}, offset {offset}");
         assert_eq!(found.total, i64::try_from(records.len()).unwrap());
@@ -262,12 +264,18 @@ async fn compare_deliveries(store: &dyn Store, merchant: MerchantId, holdings: &
     }
 }
 
-/// A merchant counts as due when its first pending delivery is, or up to the lag earlier.
+/// A merchant counts as due when its first pending delivery is, or up to the lag earlier; and when nothing is
+/// left, until it is found out.
 async fn compare_queue(store: &dyn Store, merchant: MerchantId, holdings: &Holdings) {
     let pending = holdings.deliveries.values().filter(|row| row.status == DeliveryStatus::Pending);
     let first = pending.map(|row| row.next_attempt_at).min();
-    let due = store.queue_due(&[Shard::of(merchant)], Timestamp::MAX, &[], 1_000).await.unwrap();
-    let due = due.into_iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at);
+    let due_at = async || {
+        let due = store.queue_due(&[Shard::of(merchant)], Timestamp::MAX, &[], 1_000).await.unwrap();
+        due.into_iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at)
+    };
+    assert!(due_at().await.is_some() || first.is_none());
+    refresh(store, merchant, Timestamp::MAX).await;
+    let due = due_at().await;
     assert_eq!(due.is_some(), first.is_some());
     if let Some((due, first)) = due.zip(first) {
         assert!(due <= first && first <= due.plus(DUE_LAG), "due at {due}, its first at {first}");

@@ -7,10 +7,10 @@ use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId, SettlementId};
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{
-    at, clear_endpoint, delivery, endpoint, enqueue, fresh_uuid, listed, merchant, put_endpoint, record,
-    record_states, requeue, settlement,
+    at, clear_endpoint, delivery, endpoint, enqueue, fresh_dispatcher, fresh_uuid, listed, merchant,
+    put_endpoint, record, record_states, record_states_at, refresh, requeue, settlement,
 };
-use crate::{Ask, Claimed, DueMerchant, Leases, NewDelivery, SHARDS, Shard, ShardLease, Store};
+use crate::{Ask, Claimed, DUE_LAG, DueMerchant, Leases, NewDelivery, SHARDS, Shard, ShardLease, Store};
 
 const LEASE: Duration = Duration::from_secs(30);
 /// Looks at a database that needs a moment to see that a session has ended.
@@ -81,8 +81,12 @@ pub async fn the_time_a_merchant_is_due_follows_its_deliveries(store: &dyn Store
     record_states(store, merchant, &[delivered]).await;
     assert_eq!(due(store, merchant).await, Some(at(90)), "the retry");
     retried.apply(DeliveryEvent::EndpointGone, at(32), &policy).unwrap();
-    record_states(store, merchant, &[retried]).await;
-    assert_eq!(due(store, merchant).await, None);
+    record_states_at(store, merchant, &[retried], at(90)).await;
+    assert_eq!(due(store, merchant).await, Some(at(90)), "not written for every row that is sent");
+    refresh(store, merchant, at(90).plus(DUE_LAG)).await;
+    assert_eq!(due(store, merchant).await, Some(at(90)), "and until the lag is over");
+    refresh(store, merchant, at(92)).await;
+    assert_eq!(due(store, merchant).await, None, "nothing is left");
     requeue(store, merchant, early.delivery_id, at(40)).await.unwrap();
     assert_eq!(due(store, merchant).await, Some(at(40)));
     clear_endpoint(store, merchant, at(41)).await;
@@ -178,7 +182,7 @@ pub async fn fenced(store: &dyn Store, leases: &[ShardLease]) -> Vec<Shard> {
 
 /// All of them, with the same tokens as long as it renews.
 pub async fn a_lone_dispatcher_holds_every_shard(store: &dyn Store) {
-    let dispatcher = DispatcherId(fresh_uuid());
+    let dispatcher = fresh_dispatcher();
     let _presence = store.presence(dispatcher).await.unwrap().expect("nobody else is there");
     let leases = lease(store, dispatcher, LEASE).await;
     assert_eq!(leases.share, leases.held.len());
@@ -192,7 +196,7 @@ pub async fn a_lone_dispatcher_holds_every_shard(store: &dyn Store) {
 
 /// Its shards get new tokens, and its own prove nothing any more.
 pub async fn a_dead_dispatcher_is_replaced_at_once(store: &dyn Store) {
-    let (dead, next) = (DispatcherId(fresh_uuid()), DispatcherId(fresh_uuid()));
+    let (dead, next) = (fresh_dispatcher(), fresh_dispatcher());
     let presence = store.presence(dead).await.unwrap().expect("nobody else is there");
     let before = lease(store, dead, LEASE).await;
     drop(presence);
@@ -213,7 +217,7 @@ pub async fn a_dead_dispatcher_is_replaced_at_once(store: &dyn Store) {
 
 /// And nobody's until somebody takes them.
 pub async fn released_shards_are_free(store: &dyn Store) {
-    let dispatcher = DispatcherId(fresh_uuid());
+    let dispatcher = fresh_dispatcher();
     let _presence = store.presence(dispatcher).await.unwrap().expect("nobody else is there");
     let leases = lease(store, dispatcher, LEASE).await;
     let (given, kept) = leases.held.split_at(3);

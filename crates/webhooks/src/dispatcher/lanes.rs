@@ -205,6 +205,12 @@ impl Lanes {
         self.lanes.iter().filter(|(_, lane)| lane.hungry).map(|(merchant, _)| *merchant)
     }
 
+    /// Whether a merchant has something in flight.
+    #[must_use]
+    pub fn is_busy(&self, merchant: MerchantId) -> bool {
+        self.lanes.get(&merchant).is_some_and(|lane| !lane.in_flight.is_empty() || lane.asked > 0)
+    }
+
     /// Merchants with something in flight.
     pub fn busy(&self) -> impl Iterator<Item = MerchantId> + '_ {
         let busy = self.lanes.iter().filter(|(_, lane)| !lane.in_flight.is_empty() || lane.asked > 0);

@@ -1,4 +1,4 @@
-//! What the dispatcher asks of the database: six questions, each one transaction or less. It is the seam at
+//! What the dispatcher asks of the database: few questions, each one transaction or less. It is the seam at
 //! which a simulation injects its faults.
 
 use std::collections::{BTreeSet, HashSet};
@@ -63,6 +63,9 @@ pub trait Ledger: Send + Sync {
     /// Records outcomes, those alone whose lease still holds, and raises the alerts they ask for, in one
     /// transaction. A merchant that somebody else is changing is not waited for: it would hold up all others.
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes>;
+    /// See [`settle_store::QueueWrites::queue_refresh`]. A merchant that somebody else is changing is left
+    /// out.
+    async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()>;
     /// See [`settle_store::QueueReads::queue_depth`].
     async fn depth(&self) -> StoreResult<QueueDepth>;
     /// See [`Store::wake_others`].
@@ -145,6 +148,13 @@ impl Ledger for StoreLedger {
         }
         let busy = merchants.into_iter().filter(|merchant| !locked.contains(merchant)).collect();
         Ok(RecordedOutcomes { changed, busy })
+    }
+
+    async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
+        let mut tx = self.store.begin().await?;
+        let locked = tx.merchant_lock_free(merchants).await?;
+        tx.queue_refresh(&locked, at).await?;
+        tx.commit().await
     }
 
     async fn depth(&self) -> StoreResult<QueueDepth> {

@@ -32,7 +32,7 @@ const MERCHANTS_FOUND_MAX: i64 = 4_096;
 const OUTCOMES_RECORDED_MAX: usize = 1_000;
 /// How long an outcome may wait for others to be recorded with it, and how many are not waited for. Nobody
 /// waits for a record but the lane whose place it frees.
-const RECORD_LINGER: Duration = Duration::from_millis(5);
+const RECORD_LINGER: Duration = Duration::from_millis(20);
 const RECORD_AT_ONCE: usize = 256;
 /// How long a database may take to answer: longer than it lets a statement wait for a lock.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
@@ -55,6 +55,7 @@ enum Report {
     Recorded(Vec<(Outcome, Verdict)>, StoreResult<RecordedOutcomes>),
     Measured(StoreResult<QueueDepth>),
     Told(StoreResult<()>),
+    Refreshed(StoreResult<()>),
 }
 
 /// Calls of which one is under way at most, and when the next is due.
@@ -90,6 +91,10 @@ pub(super) struct Run {
     outcomes: Vec<(Outcome, Verdict)>,
     /// Merchants of other dispatchers that have something due.
     others: BTreeSet<MerchantId>,
+    /// Merchants that have counted as due for so long that there may be nothing left.
+    suspects: BTreeSet<MerchantId>,
+    /// Merchants that count as due and have nothing left.
+    idle: BTreeSet<MerchantId>,
     present: Call,
     is_present: bool,
     lease: Call,
@@ -99,6 +104,7 @@ pub(super) struct Run {
     record: Call,
     measure: Call,
     tell: Call,
+    refresh: Call,
     failures: u32,
     stopping: bool,
 }
@@ -118,6 +124,8 @@ impl Run {
             resting: HashMap::new(),
             outcomes: Vec::new(),
             others: BTreeSet::new(),
+            suspects: BTreeSet::new(),
+            idle: BTreeSet::new(),
             present: call(),
             is_present: false,
             lease: call(),
@@ -127,6 +135,7 @@ impl Run {
             record: call(),
             measure: call(),
             tell: call(),
+            refresh: call(),
             failures: 0,
             stopping: false,
             parts,
@@ -266,6 +275,12 @@ impl Run {
                 });
             }
         }
+        if !self.idle.is_empty() && self.refresh.is_due(now) {
+            self.refresh.running = true;
+            let merchants: Vec<MerchantId> = std::mem::take(&mut self.idle).into_iter().collect();
+            let (at, ledger) = (self.parts.clock.now(), ledger.clone());
+            self.call(async move { Report::Refreshed(within(ledger.refresh(&merchants, at)).await) });
+        }
         if self.measure.is_due(now) {
             self.measure.running = true;
             self.call(async move { Report::Measured(within(ledger.depth()).await) });
@@ -283,6 +298,7 @@ impl Run {
             (self.is_present, &self.lease),
             (!self.outcomes.is_empty(), &self.record),
             (!self.others.is_empty(), &self.tell),
+            (!self.idle.is_empty() && !self.stopping, &self.refresh),
             (!self.stopping && self.holdings.serves_any(), &self.look),
             (!self.stopping, &self.measure),
             (!self.stopping && self.claim.due > Instant::now(), &self.claim),

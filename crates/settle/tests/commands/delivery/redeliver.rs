@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use settle_domain::delivery::DeliveryStatus;
-use settle_domain::ids::{DispatcherId, MerchantId};
+use settle_domain::ids::MerchantId;
 use settle_store::DeliveryFilter;
 use settle_store::conformance::fixtures;
 
@@ -140,7 +140,7 @@ fn a_service_elsewhere_is_woken() {
     let id = dead(&settle, &merchant);
     let woken = block_on(async {
         let store = settle.store();
-        let dispatcher = DispatcherId(fixtures::fresh_uuid());
+        let dispatcher = fixtures::fresh_dispatcher();
         let mut presence = store.presence(dispatcher).await.unwrap().expect("nobody else has this id");
         settle.run(&["delivery", "redeliver", &id]).ok();
         tokio::time::timeout(PATIENCE, presence.woken()).await.expect("it is told").unwrap()

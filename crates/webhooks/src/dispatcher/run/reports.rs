@@ -5,7 +5,9 @@ use std::time::Duration;
 use settle_domain::delivery::{DeliveryEvent, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::time::Timestamp;
-use settle_store::{Claimed, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, StoreResult};
+use settle_store::{
+    Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, StoreResult,
+};
 use tokio::time::Instant;
 
 use super::super::attempt::{self, Flight, Landing};
@@ -49,19 +51,13 @@ impl Run {
             }
             Report::Looked(found) => {
                 self.look.ended(now + LOOK_INTERVAL);
-                for due in self.checked(found, "to look for what is due").unwrap_or_default() {
-                    self.due(due);
-                }
+                let found = self.checked(found, "to look for what is due").unwrap_or_default();
+                self.looked(found);
             }
             Report::Claimed(asks, found) => {
                 self.claim.ended(now);
                 match self.checked(found, "to claim") {
-                    Some(found) => {
-                        self.lanes.claimed(&asks, &found);
-                        for claimed in found {
-                            self.send(claimed);
-                        }
-                    }
+                    Some(found) => self.claimed(&asks, found),
                     None => self.lanes.not_claimed(&asks),
                 }
             }
@@ -83,6 +79,11 @@ impl Run {
                 self.tell.ended(now);
                 self.checked(told, "to wake other dispatchers");
             }
+            // Whoever still counts as due is found by the next look.
+            Report::Refreshed(refreshed) => {
+                self.refresh.ended(now);
+                self.checked(refreshed, "to refresh when merchants are due");
+            }
         }
     }
 
@@ -100,9 +101,8 @@ impl Run {
                 let cause = std::error::Error::source(&fault).map(ToString::to_string);
                 tracing::warn!(%fault, cause, ?backoff, "the dispatcher failed {what}");
                 let until = Instant::now() + backoff;
-                for call in
-                    [&mut self.claim, &mut self.record, &mut self.look, &mut self.tell, &mut self.release]
-                {
+                let calls = [&mut self.claim, &mut self.record, &mut self.look, &mut self.tell];
+                for call in calls.into_iter().chain([&mut self.release, &mut self.refresh]) {
                     call.due = call.due.max(until);
                 }
                 None
@@ -152,6 +152,29 @@ impl Run {
         for (outcome, _) in lost {
             let delivery = outcome.state.delivery.delivery_id;
             self.landed(outcome.state.merchant_id, delivery, Verdict::Unknown);
+        }
+    }
+
+    /// Merchants count as due. Of one that has for long it may only look so.
+    fn looked(&mut self, found: Vec<DueMerchant>) {
+        let late = self.parts.clock.now().minus(DUE_LAG);
+        for due in found {
+            if due.due_at < late {
+                self.suspects.insert(due.merchant_id);
+            }
+            self.due(due);
+        }
+    }
+
+    fn claimed(&mut self, asks: &[Ask], found: Vec<Claimed>) {
+        self.lanes.claimed(asks, &found);
+        for Ask { merchant_id, .. } in asks {
+            if self.suspects.remove(merchant_id) && !self.lanes.is_busy(*merchant_id) {
+                self.idle.insert(*merchant_id);
+            }
+        }
+        for claimed in found {
+            self.send(claimed);
         }
     }
 

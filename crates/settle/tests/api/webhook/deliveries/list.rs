@@ -1,5 +1,7 @@
 //! `GET /v1/webhook/deliveries`: its query parameters, its page envelope, its order.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use settle_domain::ids::DeliveryId;
 use settle_domain::time::Timestamp;
@@ -146,13 +148,15 @@ async fn unknown_parameters_are_ignored(setup: Setup) {
 async fn newest_first_and_ties_by_id(setup: Setup) {
     let merchant = setup.merchant().await;
     let mut new = Vec::new();
-    for (id, second) in [(9_u128, 1), (1, 2), (3, 2), (2, 2)] {
-        let mut delivery = fixtures::delivery(merchant.id, at(second));
-        delivery.delivery_id = DeliveryId(Uuid::from_u128(id));
+    for (id, micros) in [(9_u128, 1), (1, 2), (3, 2), (2, 2)] {
+        let mut delivery = fixtures::delivery(merchant.id, at(1).plus(Duration::from_micros(micros)));
+        let first = DeliveryId::first_at(delivery.created_at).0.as_u128();
+        delivery.delivery_id = DeliveryId(Uuid::from_u128(first + id));
         new.push(delivery);
     }
     fixtures::enqueue(&*merchant.service.store, &new).await;
-    let expected: Vec<String> = [3_u128, 2, 1, 9].map(|id| Uuid::from_u128(id).to_string()).to_vec();
+    let expected: Vec<String> =
+        [2, 3, 1, 0].map(|position: usize| new[position].delivery_id.to_string()).to_vec();
     assert_eq!(ids(&merchant.get(PATH).await.ok()), expected);
 }
 

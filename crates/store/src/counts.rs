@@ -1,0 +1,59 @@
+//! How many rows a merchant has: one row each, changed once in a transaction, whatever the transaction does.
+//!
+//! A backend notes what changes while it works and writes it down when the transaction commits: a row that is
+//! changed twice in one transaction is written twice.
+
+use std::collections::BTreeMap;
+
+use settle_domain::delivery::DeliveryStatus;
+use settle_domain::ids::MerchantId;
+use settle_domain::time::Timestamp;
+
+/// By how much the counts of one merchant change.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CountChange {
+    /// Settlements.
+    pub settlements: i64,
+    /// Deliveries that are pending.
+    pub pending: i64,
+    /// Deliveries that were delivered.
+    pub delivered: i64,
+    /// Deliveries that are dead.
+    pub dead: i64,
+    /// When the first of the deliveries is due that have come.
+    pub due_at: Option<Timestamp>,
+}
+
+impl CountChange {
+    /// Adds deliveries of a status, or takes them away.
+    pub fn add(&mut self, status: DeliveryStatus, number: i64) {
+        match status {
+            DeliveryStatus::Pending => self.pending += number,
+            DeliveryStatus::Delivered => self.delivered += number,
+            DeliveryStatus::Dead => self.dead += number,
+        }
+    }
+
+    /// A pending delivery has come.
+    pub fn add_due(&mut self, due_at: Timestamp) {
+        self.pending += 1;
+        self.due_at = Some(self.due_at.map_or(due_at, |earlier| earlier.min(due_at)));
+    }
+}
+
+/// What changes, by merchant. In the order of their ids, as everything that is locked.
+#[derive(Debug, Default)]
+pub struct CountChanges(BTreeMap<MerchantId, CountChange>);
+
+impl CountChanges {
+    /// What changes of one merchant.
+    pub fn of(&mut self, merchant: MerchantId) -> &mut CountChange {
+        self.0.entry(merchant).or_default()
+    }
+
+    /// All that was noted; it is forgotten here.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<(MerchantId, CountChange)> {
+        std::mem::take(&mut self.0).into_iter().collect()
+    }
+}
