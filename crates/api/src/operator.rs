@@ -15,12 +15,13 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
+use settle_domain::ids::OperatorId;
 use settle_domain::vault::KeyRing;
 use settle_store::Store;
 use settle_webhooks::outbox::Recorder;
 
 use crate::error::ApiError;
-use crate::http::{EnvelopeState, envelope};
+use crate::http::{EnvelopeState, Lookups, envelope};
 
 mod authentication;
 mod details;
@@ -40,6 +41,8 @@ pub struct OperatorState {
     pub store: Arc<dyn Store>,
     /// The master keys.
     pub ring: Arc<KeyRing>,
+    /// Operators that are being looked up.
+    pub operators: Lookups<OperatorId>,
     /// Who records completed settlements.
     pub recorder: Recorder,
     /// How long a body may take to arrive.

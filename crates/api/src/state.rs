@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::vault::KeyRing;
-use settle_store::Store;
+use settle_store::{AuthenticatedKey, Store};
 use settle_webhooks::guard::Guard;
 use settle_webhooks::sender::Transport;
 use settle_webhooks::wake::Wake;
 
-use crate::http::{EnvelopeState, RateLimiter};
+use crate::http::{EnvelopeState, Lookups, RateLimiter};
 use crate::language::Messages;
 
 /// The bounds of one request.
@@ -70,6 +70,7 @@ pub struct ApiState(Arc<Shared>);
 struct Shared {
     parts: Parts,
     rate_limiter: RateLimiter,
+    keys: Lookups<AuthenticatedKey>,
 }
 
 impl ApiState {
@@ -77,7 +78,7 @@ impl ApiState {
     #[must_use]
     pub fn new(parts: Parts) -> ApiState {
         let rate_limiter = RateLimiter::new(&parts.limits);
-        ApiState(Arc::new(Shared { parts, rate_limiter }))
+        ApiState(Arc::new(Shared { parts, rate_limiter, keys: Lookups::default() }))
     }
 
     /// What the outermost layer works with.
@@ -88,6 +89,11 @@ impl ApiState {
             messages: self.messages.clone(),
             request_timeout: self.limits.request_timeout,
         }
+    }
+
+    /// Keys that are being looked up.
+    pub(crate) fn keys(&self) -> &Lookups<AuthenticatedKey> {
+        &self.0.keys
     }
 
     /// Who has asked how often.

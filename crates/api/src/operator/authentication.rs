@@ -3,7 +3,9 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use settle_domain::credential::CredentialKind;
+use settle_domain::credential::{Credential, CredentialKind};
+use settle_domain::ids::OperatorId;
+use settle_store::StoreResult;
 
 use super::OperatorState;
 use crate::error::{ApiError, TokenFault};
@@ -20,13 +22,27 @@ impl FromRequestParts<OperatorState> for Operator {
             BearerFault::Missing => ApiError::AccessToken(TokenFault::Missing),
             BearerFault::Malformed => ApiError::AccessToken(TokenFault::Malformed),
         })?;
-        let found = state.store.operator_authenticate(&state.ring.hashes(&token)).await;
-        let found = found.map_err(|fault| match ApiError::from(fault) {
+        let found = authenticate(state, &token).await.map_err(|fault| match ApiError::from(fault) {
             ApiError::Unavailable(cause) => ApiError::AccessUnverifiable(cause),
             other => other,
         })?;
         let operator_id = found.ok_or(ApiError::AccessToken(TokenFault::Invalid))?;
         tracing::Span::current().record("operator_id", tracing::field::display(operator_id));
         Ok(Operator)
+    }
+}
+
+/// The operator of a token, together with others who ask for the same.
+async fn authenticate(state: &OperatorState, token: &Credential) -> StoreResult<Option<OperatorId>> {
+    let (store, hashes) = (state.store.clone(), state.ring.hashes(token));
+    let Some(first) = hashes.first().copied() else { return Ok(None) };
+    let look = {
+        let (store, hashes) = (store.clone(), hashes.clone());
+        async move { store.operator_authenticate(&hashes).await.ok() }
+    };
+    match state.operators.find(first, look).await {
+        Some(found) => Ok(found),
+        // Somebody's look has failed: this one's own says why.
+        None => store.operator_authenticate(&hashes).await,
     }
 }

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use futures::FutureExt;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::process::{Resource, Rlimit};
-use settle_api::http::EnvelopeState;
+use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
 use settle_api::{ApiState, Limits, Messages, OperatorState, Parts, router};
 use settle_webhooks::guard::Guard;
@@ -244,7 +244,8 @@ fn operator_state(
     let store = context.store.clone();
     let recorder = Recorder::start(store.clone(), wake, envelope.clock.clone(), envelope.entropy.clone());
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
-    OperatorState { envelope, store, ring, recorder, body_timeout, metrics, draining }
+    let operators = Lookups::default();
+    OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, draining }
 }
 
 /// Starts counting: before anything listens, so that nothing goes uncounted.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
-use settle_api::http::EnvelopeState;
+use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
 use settle_api::{Limits, Messages, OperatorState, router};
 use settle_domain::seams::{ManualClock, SeededEntropy};
@@ -32,6 +32,7 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
         envelope,
         store,
         ring: ring(),
+        operators: Lookups::default(),
         body_timeout: limits.body_timeout,
         metrics: PrometheusBuilder::new().build_recorder().handle(),
         draining: Arc::new(AtomicBool::new(false)),

@@ -1,0 +1,135 @@
+//! Looking credentials up: requests that come together with the same one share a look into the database.
+//!
+//! Nothing is remembered: whoever asks is answered by a look that began after the question. What is revoked
+//! holds no longer from then on.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
+use settle_domain::credential::CredentialHash;
+
+/// What a look gave; `None` when it failed, or its task did.
+type Found<T> = Option<Option<T>>;
+/// A look, and everybody who waits for it.
+type Look<T> = Shared<BoxFuture<'static, Found<T>>>;
+
+/// The looks of one credential: one that has begun, and one that will begin when it has ended.
+struct Looks<T> {
+    begun: Option<Look<T>>,
+    next: Option<Look<T>>,
+}
+
+/// Looks under way. Cheap to clone.
+pub struct Lookups<T>(Arc<Mutex<HashMap<CredentialHash, Looks<T>>>>);
+
+impl<T> Clone for Lookups<T> {
+    fn clone(&self) -> Lookups<T> {
+        Lookups(self.0.clone())
+    }
+}
+
+impl<T> Default for Lookups<T> {
+    fn default() -> Lookups<T> {
+        Lookups(Arc::default())
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Lookups<T> {
+    /// What the database says of a credential. Only one of those who wait together looks, with its own way to
+    /// do it; `None` when that failed.
+    pub async fn find<F>(&self, hash: CredentialHash, look: F) -> Found<T>
+    where
+        F: Future<Output = Option<Option<T>>> + Send + 'static,
+    {
+        let waiting = {
+            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let looks = all.entry(hash).or_insert(Looks { begun: None, next: None });
+            if let Some(next) = &looks.next {
+                next.clone()
+            } else {
+                let task = tokio::spawn(self.clone().take_turn(hash, looks.begun.clone(), look));
+                // Whoever asked may go away: the task goes on, and tidies up.
+                let next = async move { task.await.ok().flatten() }.boxed().shared();
+                looks.next = Some(next.clone());
+                next
+            }
+        };
+        waiting.await
+    }
+
+    async fn take_turn<F>(self, hash: CredentialHash, before: Option<Look<T>>, look: F) -> Found<T>
+    where
+        F: Future<Output = Option<Option<T>>> + Send,
+    {
+        if let Some(before) = before {
+            before.await;
+        }
+        self.change(hash, |looks| looks.begun = looks.next.take());
+        let found = std::panic::AssertUnwindSafe(look).catch_unwind().await.ok().flatten();
+        self.change(hash, |looks| looks.begun = None);
+        found
+    }
+
+    fn change(&self, hash: CredentialHash, change: impl FnOnce(&mut Looks<T>)) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(looks) = all.get_mut(&hash) {
+            change(looks);
+            if looks.begun.is_none() && looks.next.is_none() {
+                all.remove(&hash);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use tokio::sync::Semaphore;
+
+    /// The database: counts the looks, and answers each when it is let.
+    struct Database {
+        looks: AtomicUsize,
+        answers: Semaphore,
+    }
+
+    #[tokio::test]
+    async fn who_asks_during_a_look_shares_the_next_one() {
+        let database = Arc::new(Database { looks: AtomicUsize::new(0), answers: Semaphore::new(0) });
+        let lookups = Lookups::default();
+        let ask = || {
+            let (lookups, database) = (lookups.clone(), database.clone());
+            let look = async move {
+                let number = database.looks.fetch_add(1, Ordering::SeqCst) + 1;
+                database.answers.acquire().await.unwrap().forget();
+                Some(Some(number))
+            };
+            tokio::spawn(async move { lookups.find(CredentialHash([1; 32]), look).await })
+        };
+        let first = ask();
+        while database.looks.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let (second, third) = (ask(), ask());
+        tokio::task::yield_now().await;
+        database.answers.add_permits(1);
+        assert_eq!(first.await.unwrap(), Some(Some(1)));
+        database.answers.add_permits(1);
+        assert_eq!(second.await.unwrap(), Some(Some(2)), "not answered by a look that began before it asked");
+        assert_eq!(third.await.unwrap(), Some(Some(2)), "shared");
+        assert_eq!(database.looks.load(Ordering::SeqCst), 2);
+        assert!(lookups.0.lock().unwrap().is_empty(), "nothing is kept");
+    }
+
+    #[tokio::test]
+    async fn a_look_that_fails_leaves_nothing_behind() {
+        let lookups: Lookups<usize> = Lookups::default();
+        assert_eq!(lookups.find(CredentialHash([1; 32]), async { panic!("broken") }).await, None);
+        assert_eq!(lookups.find(CredentialHash([1; 32]), async { None }).await, None);
+        assert_eq!(lookups.find(CredentialHash([1; 32]), async { Some(None) }).await, Some(None));
+        assert!(lookups.0.lock().unwrap().is_empty());
+    }
+}
