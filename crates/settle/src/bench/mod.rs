@@ -3,7 +3,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `ground` | the scratch store and the merchants in it |
+//! | `ground`, `postgres` | the scratch store and the merchants in it |
 //! | `service` | the real `serve`, its processor time and memory |
 //! | `load`, `client` | who posts settlements |
 //! | `arrivals` | who takes notifications |
@@ -16,6 +16,7 @@ mod figures;
 mod ground;
 mod load;
 mod plot;
+mod postgres;
 mod scenarios;
 mod service;
 

@@ -1,0 +1,39 @@
+//! What others notice of a merchant whose endpoint hangs.
+
+use std::sync::Arc;
+
+use super::{BATCH, BATCH_CALLERS, Outcome, Scale, Stage, micros_to_ms};
+use crate::bench::arrivals::{HANGING_PATH, receive};
+use crate::bench::figures::{Figure, percentile};
+use crate::bench::ground::StoreKind;
+use crate::bench::load::{Load, at_rate};
+use crate::commands::CommandFault;
+
+/// Others' latency while one merchant's endpoint hangs on everything that is due.
+pub(in crate::bench) async fn isolation(kind: StoreKind, scale: Scale) -> Result<Outcome, CommandFault> {
+    const RATE: u32 = 100;
+    let count = usize::try_from(u64::from(RATE) * scale.steady.as_secs().max(1)).unwrap_or(0);
+    let stage = Stage::set(kind, scale.merchants, 3 * count + scale.notifications).await?;
+    let (shops, token, operator) = (&stage.shops, stage.token.as_str(), stage.service.operator);
+    let arrivals = &stage.arrivals;
+    let measure = async |numbers: std::ops::Range<usize>| {
+        let took = at_rate(shops, token, operator, arrivals, numbers, RATE).await;
+        let mut sorted: Vec<u64> = took.into_iter().flatten().collect();
+        sorted.sort_unstable();
+        micros_to_ms(percentile(&sorted, 0.99))
+    };
+    measure(0..count).await;
+    let alone = measure(count..2 * count).await;
+    let endpoints = receive(arrivals.clone()).await?;
+    let hanging = Arc::new(stage.ground.shops(&stage.context, 1, &endpoints, HANGING_PATH).await?);
+    let load = Load::new(hanging, token, scale.notifications, BATCH);
+    let (_kept, address) = stage.address();
+    load.post(BATCH_CALLERS, address).await;
+    let beside = measure(2 * count..3 * count).await;
+    let figures = vec![
+        Figure::new("isolation", "p99 alone", alone, "ms"),
+        Figure::new("isolation", "p99 beside a hanging merchant", beside, "ms").at_most(15.0),
+        Figure::new("isolation", "ratio", beside / alone, "×").at_most(2.0),
+    ];
+    Ok(Outcome { figures, arrivals: Vec::new() })
+}

@@ -1,0 +1,32 @@
+//! How long a notification takes, at steady rates.
+
+use super::{Outcome, Scale, Stage, micros_to_ms};
+use crate::bench::figures::{Figure, number, percentile};
+use crate::bench::ground::StoreKind;
+use crate::bench::load::at_rate;
+use crate::commands::CommandFault;
+
+/// From a call to the arrival, at steady rates.
+pub(in crate::bench) async fn latency(kind: StoreKind, scale: Scale) -> Result<Outcome, CommandFault> {
+    let mut figures = Vec::new();
+    for (rate, p50_max, p99_max) in [(50, Some(2.0), 4.0), (500, None, 10.0)] {
+        let count = usize::try_from(u64::from(rate) * scale.steady.as_secs().max(1)).unwrap_or(0);
+        // The first second warms up connections and plans.
+        let warm_up = usize::try_from(rate).unwrap_or(0);
+        let stage = Stage::set(kind, scale.merchants, warm_up + count).await?;
+        let (shops, token, operator) = (&stage.shops, stage.token.as_str(), stage.service.operator);
+        at_rate(shops, token, operator, &stage.arrivals, 0..warm_up, rate).await;
+        let took = at_rate(shops, token, operator, &stage.arrivals, warm_up..warm_up + count, rate).await;
+        let lost = took.iter().filter(|latency| latency.is_none()).count();
+        let mut sorted: Vec<u64> = took.into_iter().flatten().collect();
+        sorted.sort_unstable();
+        let at = |part| micros_to_ms(percentile(&sorted, part));
+        let figure = |what: &str, value| Figure::new("latency", format!("{rate}/s: {what}"), value, "ms");
+        let p50 = figure("p50", at(0.5));
+        figures.push(p50_max.map_or(p50.clone(), |most| p50.at_most(most)));
+        figures.push(figure("p99", at(0.99)).at_most(p99_max));
+        figures.push(figure("p99.9", at(0.999)));
+        figures.push(Figure::new("latency", format!("{rate}/s: lost"), number(lost), "").at_most(0.0));
+    }
+    Ok(Outcome { figures, arrivals: Vec::new() })
+}

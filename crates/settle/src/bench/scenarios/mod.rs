@@ -1,0 +1,110 @@
+//! What is measured, a file for each scenario.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use settle_domain::delivery::DeliveryStatus;
+use settle_domain::page::PageRequest;
+use tokio::sync::watch;
+
+use super::arrivals::{Arrivals, receive};
+use super::figures::{Figure, number};
+use super::ground::{Ground, Shop, StoreKind};
+use super::service::Service;
+use crate::commands::{CommandFault, Context};
+
+mod deliver;
+mod isolation;
+mod latency;
+mod limits;
+mod lists;
+mod recovery;
+mod start;
+
+pub(super) use deliver::deliver;
+pub(super) use isolation::isolation;
+pub(super) use latency::latency;
+pub(super) use limits::limits;
+pub(super) use lists::lists;
+pub(super) use recovery::recovery;
+pub(super) use start::start;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Scale {
+    /// Notifications of `deliver`, `recovery` and `isolation`.
+    pub(super) notifications: usize,
+    pub(super) merchants: usize,
+    /// How long a steady rate is held.
+    pub(super) steady: Duration,
+}
+
+/// Settlements in one call of the batched scenarios.
+const BATCH: usize = 1_000;
+/// Calls under way in the batched scenarios.
+const BATCH_CALLERS: usize = 2;
+/// Calls under way where each records one settlement, and connections of `lists`.
+const CALLERS: usize = 32;
+/// How long the last arrival may take.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// What a scenario gave: its figures, and when what arrived, for the plot.
+pub(super) struct Outcome {
+    pub(super) figures: Vec<Figure>,
+    pub(super) arrivals: Vec<u64>,
+}
+
+fn micros_to_ms(micros: f64) -> f64 {
+    micros / 1_000.0
+}
+
+fn per_second(count: usize, micros: u64) -> f64 {
+    number(count) * 1e6 / number(micros.max(1))
+}
+
+/// A running service with merchants, and who takes their notifications.
+struct Stage {
+    ground: Ground,
+    context: Context,
+    service: Service,
+    arrivals: Arc<Arrivals>,
+    shops: Arc<Vec<Shop>>,
+    token: String,
+}
+
+impl Stage {
+    async fn set(kind: StoreKind, merchants: usize, notifications: usize) -> Result<Stage, CommandFault> {
+        let ground = Ground::new(kind).await?;
+        let arrivals = Arrivals::of(notifications);
+        let endpoints = receive(arrivals.clone()).await?;
+        let context = ground.open().await?;
+        let shops = Arc::new(ground.shops(&context, merchants, &endpoints, "/hook").await?);
+        let token = ground.operator(&context).await?;
+        let service = Service::start(ground.settings(), ground.folder()).await?;
+        Ok(Stage { ground, context, service, arrivals, shops, token })
+    }
+
+    fn address(&self) -> (watch::Sender<std::net::SocketAddr>, watch::Receiver<std::net::SocketAddr>) {
+        watch::channel(self.service.operator)
+    }
+
+    /// How many deliveries stand in the wrong place: everything must be delivered, once the last outcome is
+    /// recorded.
+    async fn wrong_states(&self, expected: usize) -> Result<f64, CommandFault> {
+        let deadline = Instant::now() + Duration::from_secs(15);
+        loop {
+            let mut delivered = 0;
+            for shop in self.shops.iter() {
+                let page =
+                    PageRequest::new(1, 0).ok_or_else(|| CommandFault::Refused("a page".to_owned()))?;
+                let status = Some(DeliveryStatus::Delivered);
+                delivered += self.context.store.delivery_page(shop.merchant_id, status, page).await?.total;
+            }
+            let delivered = usize::try_from(delivered).unwrap_or(0);
+            if delivered == expected || Instant::now() > deadline {
+                return Ok(number(expected.abs_diff(delivered)));
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
