@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use settle_domain::ids::SettlementId;
 use settle_domain::seams::Clock;
+use settle_domain::settlement::{CompletedSettlement, parse, parse_object};
 
 use super::arrivals::Arrivals;
 use super::client::Client;
 use super::ground::Shop;
+use crate::commands::CommandFault;
 use crate::system::{SystemClock, SystemEntropy};
 
 const PATH: &str = "/operator/v1/settlements";
@@ -31,6 +33,18 @@ pub(super) fn settlement(shop: &Shop, number: usize) -> String {
          \"fee_percentage_amount\":\"2.762431\",\"fee_fixed\":\"0.250000\"}}",
         shop.merchant_id
     )
+}
+
+/// Settlements as the body of one call.
+pub(super) fn batch(shop: &Shop, numbers: std::ops::Range<usize>) -> String {
+    format!("[{}]", numbers.map(|number| settlement(shop, number)).collect::<Vec<_>>().join(","))
+}
+
+/// The same settlement, read as the service reads it.
+pub(super) fn completed(shop: &Shop, number: usize) -> Result<CompletedSettlement, CommandFault> {
+    let object = parse_object(settlement(shop, number).as_bytes());
+    let refused = |fault: &dyn std::fmt::Debug| CommandFault::Refused(format!("a settlement: {fault:?}"));
+    parse(&object.map_err(|fault| refused(&fault))?).map_err(|problems| refused(&problems))
 }
 
 /// Settlements that are to be posted, and how far that has come.

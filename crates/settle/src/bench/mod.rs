@@ -4,6 +4,7 @@
 //! | module | what it does |
 //! |---|---|
 //! | `ground`, `postgres` | the scratch store and the merchants in it |
+//! | `history` | a store with many rows in it |
 //! | `service` | the real `serve`, its processor time and memory |
 //! | `load`, `client` | who posts settlements |
 //! | `arrivals` | who takes notifications |
@@ -14,6 +15,7 @@ mod arrivals;
 mod client;
 mod figures;
 mod ground;
+mod history;
 mod load;
 mod plot;
 mod postgres;
@@ -30,12 +32,26 @@ use crate::commands::CommandFault;
 use crate::output;
 use figures::{Figure, table};
 pub(crate) use ground::StoreKind;
-use scenarios::{Outcome, Scale};
+use scenarios::{Outcome, Samples, Scale};
 
 /// Everything, as it is measured for the documentation.
-const FULL: Scale = Scale { notifications: 100_000, merchants: 100, steady: Duration::from_secs(10) };
+const USUAL: Scale = Scale {
+    notifications: 100_000,
+    merchants: 100,
+    steady: Duration::from_secs(10),
+    sizes: &[10_000, 100_000, 1_000_000],
+    samples: Samples { records: 60, record_rows: 100, reads: 400 },
+};
+/// The same with a decade more in the store, which takes its time and its place on the disk.
+const FULL: Scale = Scale { sizes: &[10_000, 100_000, 1_000_000, 10_000_000], ..USUAL };
 /// Just enough to see that it runs and loses nothing.
-const QUICK: Scale = Scale { notifications: 2_000, merchants: 20, steady: Duration::from_secs(1) };
+const QUICK: Scale = Scale {
+    notifications: 2_000,
+    merchants: 20,
+    steady: Duration::from_secs(1),
+    sizes: &[100, 1_000, 10_000],
+    samples: Samples { records: 8, record_rows: 5, reads: 40 },
+};
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
@@ -54,6 +70,9 @@ pub(crate) struct Bench {
     /// Measure little: to see that it runs
     #[arg(long)]
     quick: bool,
+    /// Also measure growth with 10 million rows
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -68,6 +87,8 @@ enum Scenario {
     Isolation,
     /// Pages of 50
     Lists,
+    /// The same page, claim and record with more and more rows in the store
+    Growth,
     /// From the start of the process to ready, and idle memory
     Start,
     /// What the same client does without store and signing
@@ -84,7 +105,11 @@ struct Report<'a> {
 
 impl Bench {
     pub(crate) async fn run(self) -> Result<(), CommandFault> {
-        let scale = if self.quick { QUICK } else { FULL };
+        let scale = match (self.quick, self.full) {
+            (true, _) => QUICK,
+            (false, true) => FULL,
+            (false, false) => USUAL,
+        };
         let mut figures = Vec::new();
         let mut drawn = Vec::new();
         for scenario in Scenario::value_variants() {
@@ -133,6 +158,7 @@ impl Bench {
             Scenario::Recovery => vec![("recovery", scenarios::recovery(store, scale).await?)],
             Scenario::Isolation => vec![("isolation", scenarios::isolation(store, scale).await?)],
             Scenario::Lists => vec![("lists", scenarios::lists(store, scale).await?)],
+            Scenario::Growth => vec![("growth", scenarios::growth(store, scale).await?)],
             Scenario::Start => vec![("start", scenarios::start(store).await?)],
             Scenario::Limits => vec![("limits", scenarios::limits(scale).await?)],
         })

@@ -1,11 +1,11 @@
 //! The real service, in a process of its own.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
+use super::ground::Ground;
 use crate::commands::CommandFault;
 
 /// How long a start may take before the benchmark gives up.
@@ -25,15 +25,26 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// Starts the service with the given settings, and waits until it is ready.
-    pub(super) async fn start(settings: &[(String, String)], folder: &Path) -> Result<Service, CommandFault> {
+    /// Starts all of the service on the given ground, and waits until it is ready.
+    pub(super) async fn start(ground: &Ground) -> Result<Service, CommandFault> {
+        Service::start_with(ground, &[]).await
+    }
+
+    /// The same without what sends: whatever is recorded stays pending.
+    pub(super) async fn start_without_dispatcher(ground: &Ground) -> Result<Service, CommandFault> {
+        Service::start_with(ground, &["--role", "api,operator"]).await
+    }
+
+    async fn start_with(ground: &Ground, arguments: &[&str]) -> Result<Service, CommandFault> {
+        let folder = ground.folder();
         let (api, operator) = (free_address()?, free_address()?);
         let log = std::fs::File::options().create(true).append(true).open(folder.join("serve.log"))?;
         let started = Instant::now();
         let child = Command::new(std::env::current_exe()?)
             .arg("serve")
+            .args(arguments)
             .env_clear()
-            .envs(settings.iter().map(|(name, value)| (name, value)))
+            .envs(ground.settings().iter().map(|(name, value)| (name, value)))
             .env("SETTLE_API__LISTEN", api.to_string())
             .env("SETTLE_OPERATOR__LISTEN", operator.to_string())
             .current_dir(folder)

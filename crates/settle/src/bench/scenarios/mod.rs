@@ -14,6 +14,7 @@ use super::service::Service;
 use crate::commands::{CommandFault, Context};
 
 mod deliver;
+mod growth;
 mod isolation;
 mod latency;
 mod limits;
@@ -22,6 +23,7 @@ mod recovery;
 mod start;
 
 pub(super) use deliver::deliver;
+pub(super) use growth::{Samples, growth};
 pub(super) use isolation::isolation;
 pub(super) use latency::latency;
 pub(super) use limits::limits;
@@ -37,6 +39,9 @@ pub(super) struct Scale {
     pub(super) merchants: usize,
     /// How long a steady rate is held.
     pub(super) steady: Duration,
+    /// Rows in the store at which `growth` measures.
+    pub(super) sizes: &'static [usize],
+    pub(super) samples: Samples,
 }
 
 /// Settlements in one call of the batched scenarios.
@@ -80,7 +85,7 @@ impl Stage {
         let context = ground.open().await?;
         let shops = Arc::new(ground.shops(&context, merchants, &endpoints, "/hook").await?);
         let token = ground.operator(&context).await?;
-        let service = Service::start(ground.settings(), ground.folder()).await?;
+        let service = Service::start(&ground).await?;
         Ok(Stage { ground, context, service, arrivals, shops, token })
     }
 

@@ -23,7 +23,7 @@ pub(in crate::bench) async fn recovery(kind: StoreKind, scale: Scale) -> Result<
     load.next.store(scale.notifications, Ordering::Relaxed);
     stage.service.kill()?;
     let restarted = stage.arrivals.now();
-    stage.service = Service::start(stage.ground.settings(), stage.ground.folder()).await?;
+    stage.service = Service::start(&stage.ground).await?;
     let _ = moved.send(stage.service.operator);
     let _ = posting.await;
     let accepted = load.accepted();

@@ -12,7 +12,7 @@ use crate::commands::CommandFault;
 pub(in crate::bench) async fn start(kind: StoreKind) -> Result<Outcome, CommandFault> {
     let ground = Ground::new(kind).await?;
     drop(ground.open().await?);
-    let service = Service::start(ground.settings(), ground.folder()).await?;
+    let service = Service::start(&ground).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
     let figures = vec![
         Figure::new("start", "ready after", service.ready_after.as_secs_f64() * 1e3, "ms").at_most(150.0),

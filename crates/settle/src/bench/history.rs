@@ -1,0 +1,120 @@
+//! A store with a long history: one merchant owns all of it, which is the hardest case.
+
+use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
+use settle_domain::ids::DeliveryId;
+use settle_domain::seams::Clock;
+use settle_domain::settlement::EVENT_TYPE;
+use settle_domain::time::Timestamp;
+use settle_store::{Ask, BATCH_MAX, DeliveryState, NewDelivery, NewSettlement, Seen};
+
+use super::ground::{Ground, Shop, StoreKind};
+use super::load::completed;
+use crate::commands::{CommandFault, Context};
+use crate::system::{SystemClock, SystemEntropy};
+
+/// Where nobody listens: nothing of this is ever sent.
+const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);
+/// Deliveries that are read at once when they are all marked.
+const CLAIM: i64 = 512;
+
+/// The store, and the merchant that owns everything in it.
+pub(super) struct History {
+    pub(super) ground: Ground,
+    pub(super) context: Context,
+    pub(super) shop: Shop,
+    /// Settlements in the store, each with its delivery.
+    pub(super) rows: usize,
+}
+
+impl History {
+    /// A merchant without a history.
+    pub(super) async fn new(kind: StoreKind) -> Result<History, CommandFault> {
+        let ground = Ground::new(kind).await?;
+        let context = ground.open().await?;
+        let shops = ground.shops(&context, 1, &[ENDPOINT.into()], "/hook").await?;
+        let none = || CommandFault::Refused("no merchant was made".to_owned());
+        let shop = shops.into_iter().next().ok_or_else(none)?;
+        Ok(History { ground, context, shop, rows: 0 })
+    }
+
+    /// Adds settlements, each with a delivery that was delivered, until there are so many. The service does
+    /// the same in more steps: what is on the disk afterwards is alike.
+    pub(super) async fn grow(&mut self, rows: usize) -> Result<(), CommandFault> {
+        while self.rows < rows {
+            let last = rows.min(self.rows + BATCH_MAX);
+            self.add(self.rows..last).await?;
+            self.rows = last;
+        }
+        Ok(())
+    }
+
+    async fn add(&self, numbers: std::ops::Range<usize>) -> Result<(), CommandFault> {
+        let now = SystemClock.now();
+        let completed = numbers.map(|number| completed(&self.shop, number).map(NewSettlement::from));
+        let settlements = completed.collect::<Result<Vec<_>, _>>()?;
+        let url = format!("http://{}/hook", std::net::SocketAddr::from(ENDPOINT));
+        let deliveries: Vec<NewDelivery> = settlements
+            .iter()
+            .map(|settlement| NewDelivery {
+                merchant_id: self.shop.merchant_id,
+                delivery_id: DeliveryId::new(now, &SystemEntropy),
+                settlement_id: settlement.settlement_id,
+                url: url.clone(),
+                created_at: now,
+            })
+            .collect();
+        let states: Vec<DeliveryState> =
+            deliveries.iter().map(|new| self.delivered(pending(new), now)).collect();
+        let mut tx = self.context.store.begin().await?;
+        tx.merchant_lock(&[self.shop.merchant_id]).await?;
+        tx.settlement_record_many(&settlements).await?;
+        tx.delivery_enqueue_many(&deliveries).await?;
+        let changed = tx.delivery_record_many(&states, now).await?.len();
+        if changed != deliveries.len() {
+            return Err(CommandFault::Refused("the store is not filled as it should be".to_owned()));
+        }
+        Ok(tx.commit().await?)
+    }
+
+    /// Marks everything that is pending as delivered.
+    pub(super) async fn deliver_pending(&self) -> Result<(), CommandFault> {
+        loop {
+            let now = SystemClock.now();
+            let ask = Ask { merchant_id: self.shop.merchant_id, number: CLAIM };
+            let claimed = self.context.store.queue_claim(&[ask], &[], now).await?;
+            if claimed.is_empty() {
+                return Ok(());
+            }
+            let states: Vec<DeliveryState> =
+                claimed.into_iter().map(|claimed| self.delivered(claimed.delivery, now)).collect();
+            let mut tx = self.context.store.begin().await?;
+            tx.merchant_lock(&[self.shop.merchant_id]).await?;
+            tx.delivery_record_many(&states, now).await?;
+            tx.commit().await?;
+        }
+    }
+
+    fn delivered(&self, mut delivery: Delivery, at: Timestamp) -> DeliveryState {
+        let seen = Seen::from(&delivery);
+        // What is pending can be answered.
+        let _ = delivery.apply(DeliveryEvent::Answered { response_status: 200 }, at, &RetryPolicy::default());
+        DeliveryState { merchant_id: self.shop.merchant_id, seen, delivery }
+    }
+}
+
+/// A delivery as it stands once it is enqueued.
+fn pending(new: &NewDelivery) -> Delivery {
+    Delivery {
+        delivery_id: new.delivery_id,
+        settlement_id: new.settlement_id,
+        event_type: EVENT_TYPE.to_owned(),
+        status: DeliveryStatus::Pending,
+        attempts: 0,
+        created_at: new.created_at,
+        delivered_at: None,
+        next_attempt_at: new.created_at,
+        response_status: None,
+        last_error: None,
+        url: new.url.clone(),
+    }
+}
