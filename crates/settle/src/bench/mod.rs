@@ -32,6 +32,7 @@ use crate::commands::CommandFault;
 use crate::output;
 use figures::{Figure, table};
 pub(crate) use ground::StoreKind;
+use history::History;
 use scenarios::{Outcome, Samples, Scale};
 
 /// Everything, as it is measured for the documentation.
@@ -112,11 +113,13 @@ impl Bench {
         };
         let mut figures = Vec::new();
         let mut drawn = Vec::new();
+        // What `growth` has filled is good for `start` too.
+        let mut history = None;
         for scenario in Scenario::value_variants() {
             if !self.scenario.is_empty() && !self.scenario.contains(scenario) {
                 continue;
             }
-            for (name, outcome) in self.measure(*scenario, scale).await? {
+            for (name, outcome) in self.measure(*scenario, scale, &mut history).await? {
                 figures.extend(outcome.figures);
                 if !outcome.arrivals.is_empty() {
                     drawn.push((name, outcome.arrivals));
@@ -146,6 +149,7 @@ impl Bench {
         &self,
         scenario: Scenario,
         scale: Scale,
+        history: &mut Option<History>,
     ) -> Result<Vec<(&'static str, Outcome)>, CommandFault> {
         let store = self.store;
         output::print_note(&format!("measuring {scenario:?} …"))?;
@@ -158,8 +162,12 @@ impl Bench {
             Scenario::Recovery => vec![("recovery", scenarios::recovery(store, scale).await?)],
             Scenario::Isolation => vec![("isolation", scenarios::isolation(store, scale).await?)],
             Scenario::Lists => vec![("lists", scenarios::lists(store, scale).await?)],
-            Scenario::Growth => vec![("growth", scenarios::growth(store, scale).await?)],
-            Scenario::Start => vec![("start", scenarios::start(store).await?)],
+            Scenario::Growth => {
+                let (outcome, grown) = scenarios::growth(store, scale).await?;
+                *history = Some(grown);
+                vec![("growth", outcome)]
+            }
+            Scenario::Start => vec![("start", scenarios::start(store, scale, history.take()).await?)],
             Scenario::Limits => vec![("limits", scenarios::limits(scale).await?)],
         })
     }

@@ -46,7 +46,12 @@ impl Samples {
 
 /// The cost at each size, all of it one merchant's. Nothing is vacuumed or analysed in between: a store must
 /// be good as it is.
-pub(in crate::bench) async fn growth(kind: StoreKind, scale: Scale) -> Result<Outcome, CommandFault> {
+///
+/// Gives the history too, for whoever needs one.
+pub(in crate::bench) async fn growth(
+    kind: StoreKind,
+    scale: Scale,
+) -> Result<(Outcome, History), CommandFault> {
     let mut history = History::new(kind).await?;
     let token = history.ground.operator(&history.context).await?;
     // Without the dispatcher: what is recorded stays pending until the claims are measured.
@@ -56,7 +61,7 @@ pub(in crate::bench) async fn growth(kind: StoreKind, scale: Scale) -> Result<Ou
         history.grow(size - scale.samples.rows()).await?;
         costs.push(measure(&mut history, &service, &token, scale.samples).await?);
     }
-    Ok(Outcome { figures: figures(scale.sizes, &costs), arrivals: Vec::new() })
+    Ok((Outcome { figures: figures(scale.sizes, &costs), arrivals: Vec::new() }, history))
 }
 
 /// The median costs at the present size, in the order of their names.

@@ -2,21 +2,57 @@
 
 use std::time::Duration;
 
-use super::Outcome;
-use crate::bench::figures::Figure;
+use super::growth::short;
+use super::{Outcome, Scale};
+use crate::bench::figures::{Figure, percentile};
 use crate::bench::ground::{Ground, StoreKind};
+use crate::bench::history::History;
 use crate::bench::service::Service;
 use crate::commands::CommandFault;
 
-/// From the start of the process to ready, and what it takes then.
-pub(in crate::bench) async fn start(kind: StoreKind) -> Result<Outcome, CommandFault> {
-    let ground = Ground::new(kind).await?;
-    drop(ground.open().await?);
-    let service = Service::start(&ground).await?;
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let figures = vec![
-        Figure::new("start", "ready after", service.ready_after.as_secs_f64() * 1e3, "ms").at_most(150.0),
-        Figure::new("start", "resident, idle", service.memory_mib().0, "MiB").at_most(40.0),
-    ];
+/// Starts that are measured; the median counts.
+const STARTS: usize = 5;
+/// Rows that the store has at least.
+const ROWS_MAX: usize = 1_000_000;
+/// How long a service is left alone before its memory is read.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// From the start of the process to ready, with nothing in the store and with a long history, which is filled
+/// in unless there is one.
+pub(in crate::bench) async fn start(
+    kind: StoreKind,
+    scale: Scale,
+    history: Option<History>,
+) -> Result<Outcome, CommandFault> {
+    let empty = Ground::new(kind).await?;
+    empty.open().await?.store.close().await;
+    let mut figures = measure(&empty, "empty").await?;
+    drop(empty);
+    let mut history = match history {
+        Some(history) => history,
+        None => History::new(kind).await?,
+    };
+    history.grow(scale.sizes.iter().copied().fold(0, usize::max).min(ROWS_MAX)).await?;
+    history.context.store.close().await;
+    figures.extend(measure(&history.ground, &short(history.rows)).await?);
     Ok(Outcome { figures, arrivals: Vec::new() })
+}
+
+async fn measure(ground: &Ground, name: &str) -> Result<Vec<Figure>, CommandFault> {
+    let mut took = Vec::new();
+    let mut memory = 0.0;
+    for number in 1..=STARTS {
+        let service = Service::start(ground).await?;
+        took.push(u64::try_from(service.ready_after.as_micros()).unwrap_or(u64::MAX));
+        if number == STARTS {
+            tokio::time::sleep(IDLE).await;
+            memory = service.memory_mib().0;
+        }
+    }
+    took.sort_unstable();
+    let ready = percentile(&took, 0.5) / 1e3;
+    Ok(vec![
+        Figure::new("start", format!("ready after, {name}"), ready, "ms").at_most(150.0),
+        Figure::new("start", format!("resident idle, {name}"), memory, "MiB").at_most(40.0),
+    ])
 }
