@@ -26,6 +26,7 @@ use sqlx::sqlite::{
 use sqlx::{Sqlite, Transaction};
 
 mod alerts;
+pub mod bare;
 mod convert;
 mod counts;
 mod deliveries;

@@ -42,6 +42,15 @@ impl Client {
         self.answer().await
     }
 
+    /// Reads something; gives the body, if it is there.
+    pub(super) async fn page(&mut self, path: &str, token: &str) -> io::Result<Vec<u8>> {
+        let (status, length) = self.get(path, token).await?;
+        if status != 200 {
+            return Err(io::Error::other(format!("{path} was answered with {status}")));
+        }
+        Ok(self.buffer.split_off(self.buffer.len() - length))
+    }
+
     async fn answer(&mut self) -> io::Result<(u16, usize)> {
         self.buffer.clear();
         let head = loop {

@@ -113,6 +113,11 @@ impl Ground {
         Ok(credential.expose().to_owned())
     }
 
+    /// The database, where it is a process of its own.
+    pub(super) fn postgres(&self) -> Option<&Postgres> {
+        self.postgres.as_ref()
+    }
+
     /// Processor seconds of the database, where it is a process of its own.
     pub(super) fn database_cpu_seconds(&self) -> Option<f64> {
         self.postgres.as_ref().map(Postgres::cpu_seconds)

@@ -6,6 +6,7 @@
 //! | `ground`, `postgres` | the scratch store and the merchants in it |
 //! | `history` | a store with many rows in it |
 //! | `service` | the real `serve`, its processor time and memory |
+//! | `process`, `part` | processes of its own, and what the limits are measured with |
 //! | `load`, `client` | who posts settlements |
 //! | `arrivals` | who takes notifications |
 //! | `scenarios` | what is measured |
@@ -17,8 +18,10 @@ mod figures;
 mod ground;
 mod history;
 mod load;
+mod part;
 mod plot;
 mod postgres;
+mod process;
 mod scenarios;
 mod service;
 
@@ -55,7 +58,10 @@ const QUICK: Scale = Scale {
 };
 
 #[derive(Debug, Args)]
+#[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
 pub(crate) struct Bench {
+    #[command(subcommand)]
+    part: Option<part::Part>,
     /// The store to measure
     #[arg(long, value_enum, default_value = "sqlite")]
     store: StoreKind,
@@ -92,7 +98,7 @@ enum Scenario {
     Growth,
     /// From the start of the process to ready, and idle memory
     Start,
-    /// What the same client does without store and signing
+    /// What the same client does without store and signing, and the store without us
     Limits,
 }
 
@@ -106,6 +112,13 @@ struct Report<'a> {
 
 impl Bench {
     pub(crate) async fn run(self) -> Result<(), CommandFault> {
+        match self.part {
+            Some(part) => part.run().await,
+            None => self.measure_all().await,
+        }
+    }
+
+    async fn measure_all(&self) -> Result<(), CommandFault> {
         let scale = match (self.quick, self.full) {
             (true, _) => QUICK,
             (false, true) => FULL,
@@ -127,6 +140,8 @@ impl Bench {
             }
         }
         figures.extend(ratio(&figures));
+        // What is measured beside something else stands with its own kind.
+        figures.sort_by_key(|figure| Scenario::position(figure.scenario));
         if let Some(file) = &self.json {
             let (version, store) = (env!("CARGO_PKG_VERSION"), self.store);
             let report = Report { version, store, quick: self.quick, figures: &figures };
@@ -168,8 +183,17 @@ impl Bench {
                 vec![("growth", outcome)]
             }
             Scenario::Start => vec![("start", scenarios::start(store, scale, history.take()).await?)],
-            Scenario::Limits => vec![("limits", scenarios::limits(scale).await?)],
+            Scenario::Limits => vec![("limits", scenarios::limits(store, scale).await?)],
         })
+    }
+}
+
+impl Scenario {
+    /// Where a scenario stands among all of them.
+    fn position(name: &str) -> Option<usize> {
+        let named =
+            |scenario: &Scenario| scenario.to_possible_value().is_some_and(|value| value.get_name() == name);
+        Scenario::value_variants().iter().position(named)
     }
 }
 

@@ -15,6 +15,7 @@ const POSTGRES_FOLDER: &str = "/usr/lib/postgresql";
 /// A throw-away PostgreSQL with its own defaults: what is committed is on the disk.
 pub(super) struct Postgres {
     server: Child,
+    binaries: PathBuf,
     pub(super) url: String,
 }
 
@@ -57,10 +58,11 @@ impl Postgres {
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
-        let postgres = Postgres { server, url: format!("postgres://postgres@127.0.0.1:{port}/postgres") };
+        let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+        let postgres = Postgres { server, binaries, url };
         let started = Instant::now();
         let ready = || {
-            Command::new(binaries.join("pg_isready"))
+            Command::new(postgres.binaries.join("pg_isready"))
                 .args(["--quiet", "--host=127.0.0.1", &format!("--port={port}")])
                 .status()
         };
@@ -73,13 +75,53 @@ impl Postgres {
         Ok(postgres)
     }
 
+    /// Makes a table without an index but its key.
+    pub(super) fn bare_table(&self) -> Result<(), CommandFault> {
+        let table = "CREATE TABLE bare (id bigserial PRIMARY KEY, record text NOT NULL)";
+        let made = Command::new(self.binaries.join("psql"))
+            .args(["--quiet", "--no-psqlrc", "--command", table, &self.url])
+            .stdin(Stdio::null())
+            .status()?;
+        if made.success() { Ok(()) } else { Err(CommandFault::Refused("psql failed".to_owned())) }
+    }
+
+    /// Transactions a second that each add so many rows to that table, as PostgreSQL's own benchmark has it.
+    pub(super) fn bare_commits(
+        &self,
+        folder: &Path,
+        record_bytes: usize,
+        rows: usize,
+        callers: usize,
+        time: Duration,
+    ) -> Result<f64, CommandFault> {
+        let script = folder.join("bare.sql");
+        let text = format!(
+            "INSERT INTO bare (record) SELECT repeat('x', {record_bytes}) FROM generate_series(1, {rows});\n"
+        );
+        std::fs::write(&script, text)?;
+        let mut command = Command::new(self.binaries.join("pgbench"));
+        command
+            .args(["--no-vacuum", "--protocol=prepared", "--jobs=2"])
+            .arg(format!("--client={callers}"))
+            .arg(format!("--time={}", time.as_secs().max(1)))
+            .arg("--file")
+            .arg(&script)
+            .arg(&self.url)
+            .stdin(Stdio::null());
+        let output = tokio::task::block_in_place(|| command.output())?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+        let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+        rate.ok_or_else(|| CommandFault::Refused(format!("pgbench failed: {}", said())))
+    }
+
     /// Of the server and its children.
     pub(super) fn cpu_seconds(&self) -> f64 {
         let parent = self.server.id();
         let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let own = pids.filter(|pid| *pid == parent || parent_of(*pid) == Some(parent));
-        own.map(super::service::cpu_seconds).sum()
+        own.map(super::process::cpu_seconds).sum()
     }
 }
 

@@ -1,23 +1,22 @@
 //! The real service, in a process of its own.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::ground::Ground;
+use super::process::Process;
 use crate::commands::CommandFault;
 
 /// How long a start may take before the benchmark gives up.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a service that starts is asked whether it is ready.
 const READY_POLL: Duration = Duration::from_millis(2);
-/// The kernel's clock ticks, in which it counts processor time.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A running service. It is killed when it is dropped.
 pub(super) struct Service {
-    child: Child,
+    process: Process,
     pub(super) api: SocketAddr,
     pub(super) operator: SocketAddr,
     /// How long it took from the start of the process until it was ready.
@@ -52,9 +51,10 @@ impl Service {
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()?;
-        let mut service = Service { child, api, operator, ready_after: Duration::ZERO };
+        let process = Process::new(child);
+        let mut service = Service { process, api, operator, ready_after: Duration::ZERO };
         while !service.is_ready().await {
-            if started.elapsed() > START_TIMEOUT || service.child.try_wait()?.is_some() {
+            if started.elapsed() > START_TIMEOUT || service.process.has_ended()? {
                 let log = std::fs::read_to_string(folder.join("serve.log")).unwrap_or_default();
                 return Err(CommandFault::Refused(format!("the service does not start: {log}")));
             }
@@ -70,44 +70,51 @@ impl Service {
     }
 
     /// Ends it as a crash does.
-    pub(super) fn kill(mut self) -> Result<(), CommandFault> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
+    pub(super) fn kill(self) -> Result<(), CommandFault> {
+        Ok(self.process.kill()?)
     }
 
     /// Processor seconds it has used.
     pub(super) fn cpu_seconds(&self) -> f64 {
-        cpu_seconds(self.child.id())
+        self.process.cpu_seconds()
     }
 
     /// Resident memory now and at most, in MiB.
     pub(super) fn memory_mib(&self) -> (f64, f64) {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let read = |name: &str| {
-            let line = status.lines().find_map(|line| line.strip_prefix(name));
-            let kib: f64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0.0);
-            kib / 1_024.0
-        };
-        (read("VmRSS:"), read("VmHWM:"))
+        self.process.memory_mib()
     }
 }
 
-impl Drop for Service {
-    fn drop(&mut self) {
-        // It may have ended already; then there is nobody to kill.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// A page of the service, served from memory by a process of its own.
+pub(super) struct MemoryPage {
+    pub(super) process: Process,
+    pub(super) api: SocketAddr,
 }
 
-/// Processor seconds that a process has used, in its own code and in the kernel.
-pub(super) fn cpu_seconds(process: u32) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold anything; what follows is numbers.
-    let numbers = stat.rsplit(')').next().unwrap_or("").split_whitespace();
-    let ticks: f64 = numbers.skip(11).take(2).filter_map(|text| text.parse::<f64>().ok()).sum();
-    ticks / TICKS_PER_SECOND
+impl MemoryPage {
+    /// Serves these bytes on every path of a page.
+    pub(super) async fn start(ground: &Ground, page: &[u8]) -> Result<MemoryPage, CommandFault> {
+        let (file, api) = (ground.folder().join("page.json"), free_address()?);
+        std::fs::write(&file, page)?;
+        let child = Command::new(std::env::current_exe()?)
+            .args(["bench", "page", "--listen", &api.to_string()])
+            .arg(file)
+            .env_clear()
+            .current_dir(ground.folder())
+            // It ends when this ends.
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()?;
+        let mut page = MemoryPage { process: Process::new(child), api };
+        let started = Instant::now();
+        while Client::connect(api).await.is_err() {
+            if started.elapsed() > START_TIMEOUT || page.process.has_ended()? {
+                return Err(CommandFault::Refused("the page from memory is not served".to_owned()));
+            }
+            tokio::time::sleep(READY_POLL).await;
+        }
+        Ok(page)
+    }
 }
 
 fn free_address() -> Result<SocketAddr, CommandFault> {

@@ -4,7 +4,7 @@ use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, PATIENCE, Scale, Stage, per_
 use crate::bench::figures::{Figure, number};
 use crate::bench::ground::StoreKind;
 use crate::bench::load::Load;
-use crate::bench::service::cpu_seconds;
+use crate::bench::process::cpu_seconds;
 use crate::commands::CommandFault;
 
 /// Notifications recorded through the operator API, from the first call to the last arrival.

@@ -1,61 +1,132 @@
-//! What the machine can do at most, without store and signing.
+//! What the machine can do at most: the same client without store and signing, the store without us.
 
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-use settle_domain::endpoint::WebhookSecret;
-use settle_domain::ids::DeliveryId;
+use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
-use settle_webhooks::notification::Notification;
-use settle_webhooks::sender::Transport;
+use settle_store_sqlite::bare::BareFile;
 
-use super::{CALLERS, Outcome, Scale, per_second};
+use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Scale};
 use crate::bench::arrivals::{Arrivals, receive};
-use crate::bench::figures::Figure;
-use crate::bench::ground::{Ground, StoreKind};
-use crate::bench::load::settlement;
+use crate::bench::figures::{Figure, number};
+use crate::bench::ground::{Ground, Shop, StoreKind};
+use crate::bench::load::completed;
+use crate::bench::process::cpu_seconds;
 use crate::commands::CommandFault;
 use crate::system::{SystemClock, SystemEntropy};
-use crate::wiring;
 
-/// The same notification by the same client, without store and signing: what the machine can do at most.
-pub(in crate::bench) async fn limits(scale: Scale) -> Result<Outcome, CommandFault> {
+/// Posts of a merchant under way at once. Which is best depends on the machine: the best counts.
+const WINDOWS: [usize; 3] = [1, 3, 10];
+
+/// The limits, each measured in the way that the service works.
+pub(in crate::bench) async fn limits(kind: StoreKind, scale: Scale) -> Result<Outcome, CommandFault> {
+    let ground = Ground::new(kind).await?;
+    let mut best = Posts::default();
+    for window in WINDOWS {
+        let posts = bare_posts(&ground, scale, window).await?;
+        if posts.per_second > best.per_second {
+            best = posts;
+        }
+    }
+    let (batched, single) = bare_commits(&ground, scale.steady).await?;
+    let figure = |name: &str, value, unit| Figure::new("limits", name, value, unit);
+    let figures = vec![
+        figure("bare POSTs of the same client", best.per_second, "/s"),
+        figure("bare POSTs: lost", number(best.lost), "").at_most(0.0),
+        figure("bare POSTs: processor, client", best.client_seconds, "s"),
+        figure("bare POSTs: processor, receiver", best.receiver_seconds, "s"),
+        figure("bare rows, 1,000 a commit", batched * number(BATCH), "/s"),
+        figure("bare commits of one row, 32 callers", single, "/s"),
+    ];
+    Ok(Outcome { figures, arrivals: Vec::new() })
+}
+
+/// What came of posting.
+#[derive(Default)]
+struct Posts {
+    per_second: f64,
+    lost: usize,
+    client_seconds: f64,
+    receiver_seconds: f64,
+}
+
+/// The same notification by the same client in a process of its own, without store and signing.
+async fn bare_posts(ground: &Ground, scale: Scale, window: usize) -> Result<Posts, CommandFault> {
     let arrivals = Arrivals::of(scale.notifications);
     let endpoints = receive(arrivals.clone()).await?;
-    let ground = Ground::new(StoreKind::Sqlite).await?;
-    let context = ground.open().await?;
-    let shops = ground.shops(&context, 1, &endpoints, "/hook").await?;
-    let guard = wiring::guard(&context.config)?;
-    let sender: Arc<dyn Transport> = Arc::new(wiring::sender(&context.config, guard)?);
-    let secret = WebhookSecret::parse("benchmark".to_owned());
-    let secret = secret.map_err(|_| CommandFault::Refused("no secret".to_owned()))?;
-    let now = SystemClock.now();
-    let delivery = DeliveryId::new(now, &SystemEntropy);
-    let next = Arc::new(AtomicUsize::new(0));
-    let started = arrivals.now();
-    let senders: Vec<_> = (0..2 * CALLERS)
-        .map(|position| {
-            let url = format!("http://{}/hook", endpoints[position % endpoints.len()]);
-            let signed = Notification::sign(&secret, delivery, Vec::new(), now);
-            let body = settlement(&shops[0], 0);
-            let (sender, next) = (sender.clone(), next.clone());
+    let endpoints: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
+    let own = cpu_seconds(std::process::id());
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .args(["bench", "post", "--endpoints", &endpoints.join(",")])
+        .args(["--merchants", &scale.merchants.to_string(), "--window", &window.to_string()])
+        .args(["--number", &scale.notifications.to_string()])
+        .env_clear()
+        .envs(ground.settings().iter().map(|(name, value)| (name, value)))
+        .current_dir(ground.folder())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit());
+    let output =
+        tokio::task::spawn_blocking(move || command.output()).await.map_err(std::io::Error::other)??;
+    if !output.status.success() {
+        return Err(CommandFault::Refused("the bare client failed".to_owned()));
+    }
+    let times = arrivals.times();
+    // From the first arrival on: the start of the process is not what is measured.
+    let micros = times.first().zip(times.last()).map_or(0, |(first, last)| last - first);
+    Ok(Posts {
+        per_second: super::per_second(times.len(), micros),
+        lost: scale.notifications - times.len(),
+        client_seconds: String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(f64::NAN),
+        receiver_seconds: cpu_seconds(std::process::id()) - own,
+    })
+}
+
+/// Transactions a second of the bare store: of a thousand rows each, and of one row each by many callers.
+async fn bare_commits(ground: &Ground, time: Duration) -> Result<(f64, f64), CommandFault> {
+    let merchant_id = MerchantId::new(SystemClock.now(), &SystemEntropy);
+    let shop = Shop { merchant_id, api_key: String::new() };
+    let record = completed(&shop, 0)?.settlement.record().into_string();
+    if let Some(postgres) = ground.postgres() {
+        postgres.bare_table()?;
+        let batched = postgres.bare_commits(ground.folder(), record.len(), BATCH, BATCH_CALLERS, time)?;
+        let single = postgres.bare_commits(ground.folder(), record.len(), 1, CALLERS, time)?;
+        return Ok((batched, single));
+    }
+    let file = format!("sqlite://{}", ground.folder().join("bare.db").display());
+    let file = Arc::new(BareFile::create(&file).await?);
+    let batched =
+        sqlite_commits(&file, &record, i64::try_from(BATCH).unwrap_or(1), BATCH_CALLERS, time).await?;
+    let single = sqlite_commits(&file, &record, 1, CALLERS, time).await?;
+    Ok((batched, single))
+}
+
+async fn sqlite_commits(
+    file: &Arc<BareFile>,
+    record: &str,
+    rows: i64,
+    callers: usize,
+    time: Duration,
+) -> Result<f64, CommandFault> {
+    let started = Instant::now();
+    let callers: Vec<_> = (0..callers)
+        .map(|_| {
+            let (file, record) = (file.clone(), record.to_owned());
             tokio::spawn(async move {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= scale.notifications {
-                        return;
-                    }
-                    let body = body.replacen("\"B0\"", &format!("\"B{number}\""), 1).into_bytes();
-                    let notification = Notification { headers: signed.headers.clone(), body };
-                    sender.attempt(&url, notification).await;
+                let mut commits = 0;
+                while started.elapsed() < time {
+                    file.commit(rows, &record).await?;
+                    commits += 1;
                 }
+                Ok::<usize, settle_store::StoreError>(commits)
             })
         })
         .collect();
-    for task in senders {
-        let _ = task.await;
+    let mut commits = 0;
+    for caller in callers {
+        commits += caller.await.map_err(std::io::Error::other)??;
     }
-    let rate = per_second(arrivals.counts().0, arrivals.last().saturating_sub(started));
-    let figures = vec![Figure::new("limits", "bare POSTs of the same client", rate, "/s")];
-    Ok(Outcome { figures, arrivals: Vec::new() })
+    Ok(number(commits) / started.elapsed().as_secs_f64())
 }

@@ -1,7 +1,5 @@
 //! Pages, as many as can be had.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::{BATCH, CALLERS, Outcome, PATIENCE, Scale, Stage, micros_to_ms, per_second};
@@ -9,7 +7,15 @@ use crate::bench::client::Client;
 use crate::bench::figures::{Figure, percentile};
 use crate::bench::ground::StoreKind;
 use crate::bench::load::Load;
+use crate::bench::service::MemoryPage;
 use crate::commands::CommandFault;
+
+/// What is asked for.
+const PAGES: [(&str, &str); 3] = [
+    ("settlements", "/v1/settlements?limit=50"),
+    ("deliveries", "/v1/webhook/deliveries?limit=50"),
+    ("deliveries delivered", "/v1/webhook/deliveries?limit=50&status=delivered"),
+];
 
 /// Pages of 50 under 32 connections.
 pub(in crate::bench) async fn lists(kind: StoreKind, scale: Scale) -> Result<Outcome, CommandFault> {
@@ -19,49 +25,60 @@ pub(in crate::bench) async fn lists(kind: StoreKind, scale: Scale) -> Result<Out
     load.post(1, address).await;
     stage.arrivals.wait_for(2_000, PATIENCE).await;
     let target = if kind == StoreKind::Sqlite { 8_000.0 } else { 5_000.0 };
+    let key = stage.shops[0].api_key.as_str();
     let mut figures = Vec::new();
-    for (name, path) in [
-        ("settlements", "/v1/settlements?limit=50"),
-        ("deliveries", "/v1/webhook/deliveries?limit=50"),
-        ("deliveries delivered", "/v1/webhook/deliveries?limit=50&status=delivered"),
-        ("not found, the floor of HTTP", "/v1/nothing"),
-    ] {
-        let (rate, p99) = hammer(stage.service.api, path, &stage.shops[0].api_key, scale.steady).await;
-        let rate = Figure::new("lists", format!("{name}: pages"), rate, "/s");
-        figures.push(if name.starts_with("not") { rate } else { rate.at_least(target) });
-        figures.push(Figure::new("lists", format!("{name}: p99"), micros_to_ms(p99), "ms"));
+    for (name, path) in PAGES {
+        let (rate, p99) = hammer(stage.service.api, path, key, 200, scale.steady).await?;
+        // At once after it, so that both find the machine in the same mood.
+        let page = Client::connect(stage.service.api).await?.page(path, key).await?;
+        let memory = MemoryPage::start(&stage.ground, &page).await?;
+        let (most, _) = hammer(memory.api, path, key, 200, scale.steady).await?;
+        let figure = |what: &str, value, unit| Figure::new("lists", format!("{name}: {what}"), value, unit);
+        figures.extend([
+            figure("pages", rate, "/s").at_least(target),
+            figure("p99", micros_to_ms(p99), "ms"),
+            figure("of the page from memory", rate / most, "×").at_least(0.4),
+            Figure::new("limits", format!("{name}: the page from memory"), most, "/s"),
+        ]);
     }
+    let (rate, p99) = hammer(stage.service.api, "/v1/nothing", key, 404, scale.steady).await?;
+    figures.push(Figure::new("lists", "not found, the floor of HTTP", rate, "/s"));
+    figures.push(Figure::new("lists", "not found: p99", micros_to_ms(p99), "ms"));
     Ok(Outcome { figures, arrivals: Vec::new() })
 }
 
 /// Asks for the same page over all connections for a while: requests a second, and the 99th percentile.
-async fn hammer(address: std::net::SocketAddr, path: &str, key: &str, time: Duration) -> (f64, f64) {
-    let over = Arc::new(AtomicBool::new(false));
+async fn hammer(
+    address: std::net::SocketAddr,
+    path: &str,
+    key: &str,
+    expected: u16,
+    time: Duration,
+) -> Result<(f64, f64), CommandFault> {
     let started = Instant::now();
     let callers: Vec<_> = (0..CALLERS)
         .map(|_| {
-            let (over, path, key) = (over.clone(), path.to_owned(), key.to_owned());
+            let (path, key) = (path.to_owned(), key.to_owned());
             tokio::spawn(async move {
+                let mut client = Client::connect(address).await?;
                 let mut took = Vec::new();
-                let Ok(mut client) = Client::connect(address).await else { return took };
-                while !over.load(Ordering::Relaxed) {
+                while started.elapsed() < time {
                     let asked = Instant::now();
-                    if client.get(&path, &key).await.is_err() {
-                        break;
+                    let (status, _) = client.get(&path, &key).await?;
+                    if status != expected {
+                        return Err(std::io::Error::other(format!("{path} was answered with {status}")));
                     }
                     took.push(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
                 }
-                took
+                Ok(took)
             })
         })
         .collect();
-    tokio::time::sleep(time).await;
-    over.store(true, Ordering::Relaxed);
     let mut took = Vec::new();
     for caller in callers {
-        took.extend(caller.await.unwrap_or_default());
+        took.extend(caller.await.map_err(std::io::Error::other)??);
     }
     took.sort_unstable();
     let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-    (per_second(took.len(), micros), percentile(&took, 0.99))
+    Ok((per_second(took.len(), micros), percentile(&took, 0.99)))
 }
