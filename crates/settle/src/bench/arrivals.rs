@@ -15,6 +15,8 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
+use super::progress::Progress;
+
 /// What precedes a settlement's number in its notification.
 const MARK: &[u8] = b"\"payin_reference\":\"B";
 /// Endpoints: ports that merchants are spread over.
@@ -32,11 +34,12 @@ pub(super) struct Arrivals {
     total: AtomicUsize,
     last: AtomicU64,
     changed: Notify,
+    progress: Progress,
 }
 
 impl Arrivals {
     /// Nothing has arrived yet, of at most this many.
-    pub(super) fn of(number: usize) -> Arc<Arrivals> {
+    pub(super) fn of(number: usize, progress: &Progress) -> Arc<Arrivals> {
         Arc::new(Arrivals {
             started: Instant::now(),
             first: (0..number).map(|_| AtomicU64::new(0)).collect(),
@@ -45,6 +48,7 @@ impl Arrivals {
             total: AtomicUsize::new(0),
             last: AtomicU64::new(0),
             changed: Notify::new(),
+            progress: progress.clone(),
         })
     }
 
@@ -58,6 +62,7 @@ impl Arrivals {
             let unique = self.unique.fetch_add(1, Ordering::Relaxed) + 1;
             if unique.is_multiple_of(64) || unique == self.first.len() {
                 self.changed.notify_waiters();
+                self.progress.at(unique);
             }
         }
     }

@@ -9,6 +9,7 @@ use settle_store::{Ask, BATCH_MAX, DeliveryState, NewDelivery, NewSettlement, Se
 
 use super::ground::{Ground, Shop, StoreKind};
 use super::load::completed;
+use super::progress::Progress;
 use crate::commands::{CommandFault, Context};
 use crate::system::{SystemClock, SystemEntropy};
 
@@ -39,11 +40,13 @@ impl History {
 
     /// Adds settlements, each with a delivery that was delivered, until there are so many. The service does
     /// the same in more steps: what is on the disk afterwards is alike.
-    pub(super) async fn grow(&mut self, rows: usize) -> Result<(), CommandFault> {
+    pub(super) async fn grow(&mut self, rows: usize, progress: &Progress) -> Result<(), CommandFault> {
+        progress.step("filling the store", rows);
         while self.rows < rows {
             let last = rows.min(self.rows + BATCH_MAX);
             self.add(self.rows..last).await?;
             self.rows = last;
+            progress.at(last);
         }
         Ok(())
     }

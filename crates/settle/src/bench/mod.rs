@@ -10,7 +10,7 @@
 //! | `load`, `client` | who posts settlements |
 //! | `arrivals` | who takes notifications |
 //! | `scenarios` | what is measured |
-//! | `figures`, `plot` | what comes of it |
+//! | `progress`, `figures`, `plot` | what comes of it |
 
 mod arrivals;
 mod client;
@@ -22,6 +22,7 @@ mod part;
 mod plot;
 mod postgres;
 mod process;
+mod progress;
 mod scenarios;
 mod service;
 
@@ -36,7 +37,8 @@ use crate::output;
 use figures::{Figure, table};
 pub(crate) use ground::StoreKind;
 use history::History;
-use scenarios::{Outcome, Samples, Scale};
+use progress::Progress;
+use scenarios::{Outcome, Plan, Samples, Scale};
 
 /// Everything, as it is measured for the documentation.
 const USUAL: Scale = Scale {
@@ -124,6 +126,7 @@ impl Bench {
             (false, true) => FULL,
             (false, false) => USUAL,
         };
+        let plan = Plan { store: self.store, scale, progress: Progress::new() };
         let mut figures = Vec::new();
         let mut drawn = Vec::new();
         // What `growth` has filled is good for `start` too.
@@ -132,13 +135,14 @@ impl Bench {
             if !self.scenario.is_empty() && !self.scenario.contains(scenario) {
                 continue;
             }
-            for (name, outcome) in self.measure(*scenario, scale, &mut history).await? {
+            for (name, outcome) in self.measure(*scenario, &plan, &mut history).await? {
                 figures.extend(outcome.figures);
                 if !outcome.arrivals.is_empty() {
                     drawn.push((name, outcome.arrivals));
                 }
             }
         }
+        plan.progress.finish();
         figures.extend(ratio(&figures));
         // What is measured beside something else stands with its own kind.
         figures.sort_by_key(|figure| Scenario::position(figure.scenario));
@@ -163,37 +167,38 @@ impl Bench {
     async fn measure(
         &self,
         scenario: Scenario,
-        scale: Scale,
+        plan: &Plan,
         history: &mut Option<History>,
     ) -> Result<Vec<(&'static str, Outcome)>, CommandFault> {
-        let store = self.store;
-        output::print_note(&format!("measuring {scenario:?} …"))?;
+        plan.progress.scenario(&scenario.name())?;
         Ok(match scenario {
             Scenario::Deliver => vec![
-                ("batched", scenarios::deliver(store, scale, true).await?),
-                ("one a call", scenarios::deliver(store, scale, false).await?),
+                ("batched", scenarios::deliver(plan, true).await?),
+                ("one a call", scenarios::deliver(plan, false).await?),
             ],
-            Scenario::Latency => vec![("latency", scenarios::latency(store, scale).await?)],
-            Scenario::Recovery => vec![("recovery", scenarios::recovery(store, scale).await?)],
-            Scenario::Isolation => vec![("isolation", scenarios::isolation(store, scale).await?)],
-            Scenario::Lists => vec![("lists", scenarios::lists(store, scale).await?)],
+            Scenario::Latency => vec![("latency", scenarios::latency(plan).await?)],
+            Scenario::Recovery => vec![("recovery", scenarios::recovery(plan).await?)],
+            Scenario::Isolation => vec![("isolation", scenarios::isolation(plan).await?)],
+            Scenario::Lists => vec![("lists", scenarios::lists(plan).await?)],
             Scenario::Growth => {
-                let (outcome, grown) = scenarios::growth(store, scale).await?;
+                let (outcome, grown) = scenarios::growth(plan).await?;
                 *history = Some(grown);
                 vec![("growth", outcome)]
             }
-            Scenario::Start => vec![("start", scenarios::start(store, scale, history.take()).await?)],
-            Scenario::Limits => vec![("limits", scenarios::limits(store, scale).await?)],
+            Scenario::Start => vec![("start", scenarios::start(plan, history.take()).await?)],
+            Scenario::Limits => vec![("limits", scenarios::limits(plan).await?)],
         })
     }
 }
 
 impl Scenario {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
     /// Where a scenario stands among all of them.
     fn position(name: &str) -> Option<usize> {
-        let named =
-            |scenario: &Scenario| scenario.to_possible_value().is_some_and(|value| value.get_name() == name);
-        Scenario::value_variants().iter().position(named)
+        Scenario::value_variants().iter().position(|scenario| scenario.name() == name)
     }
 }
 

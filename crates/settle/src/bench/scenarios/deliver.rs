@@ -1,39 +1,35 @@
 //! Notifications recorded in batches, and one a call.
 
-use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, PATIENCE, Scale, Stage, per_second};
+use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, PATIENCE, Plan, Stage, per_second};
 use crate::bench::figures::{Figure, number};
-use crate::bench::ground::StoreKind;
 use crate::bench::load::Load;
 use crate::bench::process::cpu_seconds;
 use crate::commands::CommandFault;
 
 /// Notifications recorded through the operator API, from the first call to the last arrival.
-pub(in crate::bench) async fn deliver(
-    kind: StoreKind,
-    scale: Scale,
-    batched: bool,
-) -> Result<Outcome, CommandFault> {
-    let stage = Stage::set(kind, scale.merchants, scale.notifications).await?;
+pub(in crate::bench) async fn deliver(plan: &Plan, batched: bool) -> Result<Outcome, CommandFault> {
+    let stage = Stage::set(plan, plan.scale.merchants, plan.scale.notifications).await?;
     let (batch, callers) = if batched { (BATCH, BATCH_CALLERS) } else { (1, CALLERS) };
     let name = if batched { "batched" } else { "one a call" };
-    let load = Load::new(stage.shops.clone(), &stage.token, scale.notifications, batch);
+    let load = Load::new(stage.shops.clone(), &stage.token, plan.scale.notifications, batch);
     let (_kept, address) = stage.address();
     let (own, started) = (cpu_seconds(std::process::id()), stage.arrivals.now());
+    plan.progress.step(name, plan.scale.notifications);
     load.post(callers, address).await;
     let accepted_at = stage.arrivals.now();
-    stage.arrivals.wait_for(scale.notifications, PATIENCE).await;
+    stage.arrivals.wait_for(plan.scale.notifications, PATIENCE).await;
     let (unique, total) = stage.arrivals.counts();
     let rate = per_second(unique, stage.arrivals.last().saturating_sub(started));
-    let recorded = per_second(scale.notifications, accepted_at - started);
+    let recorded = per_second(plan.scale.notifications, accepted_at - started);
     let (idle, most) = stage.service.memory_mib();
-    let wrong = stage.wrong_states(scale.notifications).await?;
+    let wrong = stage.wrong_states(plan.scale.notifications).await?;
     let target = if batched { 9_000.0 } else { 5_000.0 };
     let figure =
         |what: &str, value: f64, unit| Figure::new("deliver", format!("{name}: {what}"), value, unit);
     let mut figures = vec![
         figure("deliveries", rate, "/s").at_least(target),
         figure("recorded", recorded, "/s"),
-        figure("lost", number(scale.notifications - unique), "").at_most(0.0),
+        figure("lost", number(plan.scale.notifications - unique), "").at_most(0.0),
         figure("wrong state", wrong, "").at_most(0.0),
         figure("duplicates", number(total - unique), ""),
         figure("resident at most", most.max(idle), "MiB").at_most(200.0),

@@ -5,10 +5,9 @@ use std::time::Instant;
 use settle_domain::seams::Clock;
 use settle_store::Ask;
 
-use super::{Outcome, Scale};
+use super::{Outcome, Plan};
 use crate::bench::client::Client;
 use crate::bench::figures::{Figure, number, percentile};
-use crate::bench::ground::StoreKind;
 use crate::bench::history::History;
 use crate::bench::load::batch;
 use crate::bench::service::Service;
@@ -48,20 +47,18 @@ impl Samples {
 /// be good as it is.
 ///
 /// Gives the history too, for whoever needs one.
-pub(in crate::bench) async fn growth(
-    kind: StoreKind,
-    scale: Scale,
-) -> Result<(Outcome, History), CommandFault> {
-    let mut history = History::new(kind).await?;
+pub(in crate::bench) async fn growth(plan: &Plan) -> Result<(Outcome, History), CommandFault> {
+    let mut history = History::new(plan.store).await?;
     let token = history.ground.operator(&history.context).await?;
     // Without the dispatcher: what is recorded stays pending until the claims are measured.
     let service = Service::start_without_dispatcher(&history.ground).await?;
     let mut costs: Vec<Vec<f64>> = Vec::new();
-    for size in scale.sizes {
-        history.grow(size - scale.samples.rows()).await?;
-        costs.push(measure(&mut history, &service, &token, scale.samples).await?);
+    for size in plan.scale.sizes {
+        history.grow(size - plan.scale.samples.rows(), &plan.progress).await?;
+        plan.progress.step(&format!("measuring with {}", short(*size)), 0);
+        costs.push(measure(&mut history, &service, &token, plan.scale.samples).await?);
     }
-    Ok((Outcome { figures: figures(scale.sizes, &costs), arrivals: Vec::new() }, history))
+    Ok((Outcome { figures: figures(plan.scale.sizes, &costs), arrivals: Vec::new() }, history))
 }
 
 /// The median costs at the present size, in the order of their names.

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use super::{BATCH, BATCH_CALLERS, Outcome, Scale, Stage, micros_to_ms};
+use super::{BATCH, BATCH_CALLERS, Outcome, Plan, Stage, micros_to_ms};
 use crate::bench::arrivals::{HANGING_PATH, receive};
 use crate::bench::figures::{Figure, percentile};
-use crate::bench::ground::StoreKind;
 use crate::bench::load::{Load, at_rate};
 use crate::commands::CommandFault;
 
 /// Others' latency while one merchant's endpoint hangs on everything that is due.
-pub(in crate::bench) async fn isolation(kind: StoreKind, scale: Scale) -> Result<Outcome, CommandFault> {
+pub(in crate::bench) async fn isolation(plan: &Plan) -> Result<Outcome, CommandFault> {
     const RATE: u32 = 100;
-    let count = usize::try_from(u64::from(RATE) * scale.steady.as_secs().max(1)).unwrap_or(0);
-    let stage = Stage::set(kind, scale.merchants, 3 * count + scale.notifications).await?;
+    let count = usize::try_from(u64::from(RATE) * plan.scale.steady.as_secs().max(1)).unwrap_or(0);
+    let stage = Stage::set(plan, plan.scale.merchants, 3 * count + plan.scale.notifications).await?;
     let (shops, token, operator) = (&stage.shops, stage.token.as_str(), stage.service.operator);
     let arrivals = &stage.arrivals;
     let measure = async |numbers: std::ops::Range<usize>| {
@@ -22,13 +21,16 @@ pub(in crate::bench) async fn isolation(kind: StoreKind, scale: Scale) -> Result
         sorted.sort_unstable();
         micros_to_ms(percentile(&sorted, 0.99))
     };
+    plan.progress.step("alone", 2 * count);
     measure(0..count).await;
     let alone = measure(count..2 * count).await;
+    plan.progress.step("recording what hangs", 0);
     let endpoints = receive(arrivals.clone()).await?;
     let hanging = Arc::new(stage.ground.shops(&stage.context, 1, &endpoints, HANGING_PATH).await?);
-    let load = Load::new(hanging, token, scale.notifications, BATCH);
+    let load = Load::new(hanging, token, plan.scale.notifications, BATCH);
     let (_kept, address) = stage.address();
     load.post(BATCH_CALLERS, address).await;
+    plan.progress.step("beside", 3 * count);
     let beside = measure(2 * count..3 * count).await;
     let figures = vec![
         Figure::new("isolation", "p99 alone", alone, "ms"),

@@ -1,20 +1,20 @@
 //! How long a notification takes, at steady rates.
 
-use super::{Outcome, Scale, Stage, micros_to_ms};
+use super::{Outcome, Plan, Stage, micros_to_ms};
 use crate::bench::figures::{Figure, number, percentile};
-use crate::bench::ground::StoreKind;
 use crate::bench::load::at_rate;
 use crate::commands::CommandFault;
 
 /// From a call to the arrival, at steady rates.
-pub(in crate::bench) async fn latency(kind: StoreKind, scale: Scale) -> Result<Outcome, CommandFault> {
+pub(in crate::bench) async fn latency(plan: &Plan) -> Result<Outcome, CommandFault> {
     let mut figures = Vec::new();
     for (rate, p50_max, p99_max) in [(50, Some(2.0), 4.0), (500, None, 10.0)] {
-        let count = usize::try_from(u64::from(rate) * scale.steady.as_secs().max(1)).unwrap_or(0);
+        let count = usize::try_from(u64::from(rate) * plan.scale.steady.as_secs().max(1)).unwrap_or(0);
         // The first second warms up connections and plans.
         let warm_up = usize::try_from(rate).unwrap_or(0);
-        let stage = Stage::set(kind, scale.merchants, warm_up + count).await?;
+        let stage = Stage::set(plan, plan.scale.merchants, warm_up + count).await?;
         let (shops, token, operator) = (&stage.shops, stage.token.as_str(), stage.service.operator);
+        plan.progress.step(&format!("{rate}/s"), warm_up + count);
         at_rate(shops, token, operator, &stage.arrivals, 0..warm_up, rate).await;
         let took = at_rate(shops, token, operator, &stage.arrivals, warm_up..warm_up + count, rate).await;
         let lost = took.iter().filter(|latency| latency.is_none()).count();

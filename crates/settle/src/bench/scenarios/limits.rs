@@ -8,10 +8,10 @@ use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
 use settle_store_sqlite::bare::BareFile;
 
-use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Scale};
+use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Plan};
 use crate::bench::arrivals::{Arrivals, receive};
 use crate::bench::figures::{Figure, number};
-use crate::bench::ground::{Ground, Shop, StoreKind};
+use crate::bench::ground::{Ground, Shop};
 use crate::bench::load::completed;
 use crate::bench::process::cpu_seconds;
 use crate::commands::CommandFault;
@@ -21,16 +21,18 @@ use crate::system::{SystemClock, SystemEntropy};
 const WINDOWS: [usize; 3] = [1, 3, 10];
 
 /// The limits, each measured in the way that the service works.
-pub(in crate::bench) async fn limits(kind: StoreKind, scale: Scale) -> Result<Outcome, CommandFault> {
-    let ground = Ground::new(kind).await?;
+pub(in crate::bench) async fn limits(plan: &Plan) -> Result<Outcome, CommandFault> {
+    let ground = Ground::new(plan.store).await?;
     let mut best = Posts::default();
     for window in WINDOWS {
-        let posts = bare_posts(&ground, scale, window).await?;
+        plan.progress.step("bare POSTs", plan.scale.notifications);
+        let posts = bare_posts(&ground, plan, window).await?;
         if posts.per_second > best.per_second {
             best = posts;
         }
     }
-    let (batched, single) = bare_commits(&ground, scale.steady).await?;
+    plan.progress.step("bare commits", 0);
+    let (batched, single) = bare_commits(&ground, plan.scale.steady).await?;
     let figure = |name: &str, value, unit| Figure::new("limits", name, value, unit);
     let figures = vec![
         figure("bare POSTs of the same client", best.per_second, "/s"),
@@ -53,8 +55,9 @@ struct Posts {
 }
 
 /// The same notification by the same client in a process of its own, without store and signing.
-async fn bare_posts(ground: &Ground, scale: Scale, window: usize) -> Result<Posts, CommandFault> {
-    let arrivals = Arrivals::of(scale.notifications);
+async fn bare_posts(ground: &Ground, plan: &Plan, window: usize) -> Result<Posts, CommandFault> {
+    let scale = plan.scale;
+    let arrivals = Arrivals::of(scale.notifications, &plan.progress);
     let endpoints = receive(arrivals.clone()).await?;
     let endpoints: Vec<String> = endpoints.iter().map(ToString::to_string).collect();
     let own = cpu_seconds(std::process::id());

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::arrivals::{Arrivals, receive};
 use super::figures::{Figure, number};
 use super::ground::{Ground, Shop, StoreKind};
+use super::progress::Progress;
 use super::service::Service;
 use crate::commands::{CommandFault, Context};
 
@@ -30,6 +31,13 @@ pub(super) use limits::limits;
 pub(super) use lists::lists;
 pub(super) use recovery::recovery;
 pub(super) use start::start;
+
+/// What is to be measured, and who is told how far that has come.
+pub(super) struct Plan {
+    pub(super) store: StoreKind,
+    pub(super) scale: Scale,
+    pub(super) progress: Progress,
+}
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
@@ -78,9 +86,9 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(kind: StoreKind, merchants: usize, notifications: usize) -> Result<Stage, CommandFault> {
-        let ground = Ground::new(kind).await?;
-        let arrivals = Arrivals::of(notifications);
+    async fn set(plan: &Plan, merchants: usize, notifications: usize) -> Result<Stage, CommandFault> {
+        let ground = Ground::new(plan.store).await?;
+        let arrivals = Arrivals::of(notifications, &plan.progress);
         let endpoints = receive(arrivals.clone()).await?;
         let context = ground.open().await?;
         let shops = Arc::new(ground.shops(&context, merchants, &endpoints, "/hook").await?);

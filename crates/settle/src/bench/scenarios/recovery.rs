@@ -2,25 +2,26 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{BATCH, BATCH_CALLERS, Outcome, PATIENCE, Scale, Stage};
+use super::{BATCH, BATCH_CALLERS, Outcome, PATIENCE, Plan, Stage};
 use crate::bench::figures::{Figure, number};
-use crate::bench::ground::StoreKind;
 use crate::bench::load::Load;
 use crate::bench::service::Service;
 use crate::commands::CommandFault;
 
 /// A `kill -9` in the middle of `deliver`, and a restart at once.
-pub(in crate::bench) async fn recovery(kind: StoreKind, scale: Scale) -> Result<Outcome, CommandFault> {
-    let mut stage = Stage::set(kind, scale.merchants, scale.notifications).await?;
-    let load = Load::new(stage.shops.clone(), &stage.token, scale.notifications, BATCH);
+pub(in crate::bench) async fn recovery(plan: &Plan) -> Result<Outcome, CommandFault> {
+    let mut stage = Stage::set(plan, plan.scale.merchants, plan.scale.notifications).await?;
+    let load = Load::new(stage.shops.clone(), &stage.token, plan.scale.notifications, BATCH);
     let (moved, address) = stage.address();
+    plan.progress.step("until the crash", plan.scale.notifications / 2);
     let posting = tokio::spawn({
         let load = load.clone();
         async move { load.post(BATCH_CALLERS, address).await }
     });
-    stage.arrivals.wait_for(scale.notifications / 2, PATIENCE).await;
+    stage.arrivals.wait_for(plan.scale.notifications / 2, PATIENCE).await;
     // No more calls: what was accepted until now must arrive.
-    load.next.store(scale.notifications, Ordering::Relaxed);
+    load.next.store(plan.scale.notifications, Ordering::Relaxed);
+    plan.progress.step("after the crash", load.accepted());
     stage.service.kill()?;
     let restarted = stage.arrivals.now();
     stage.service = Service::start(&stage.ground).await?;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::growth::short;
-use super::{Outcome, Scale};
+use super::{Outcome, Plan};
 use crate::bench::figures::{Figure, percentile};
-use crate::bench::ground::{Ground, StoreKind};
+use crate::bench::ground::Ground;
 use crate::bench::history::History;
 use crate::bench::service::Service;
 use crate::commands::CommandFault;
@@ -19,21 +19,18 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// From the start of the process to ready, with nothing in the store and with a long history, which is filled
 /// in unless there is one.
-pub(in crate::bench) async fn start(
-    kind: StoreKind,
-    scale: Scale,
-    history: Option<History>,
-) -> Result<Outcome, CommandFault> {
-    let empty = Ground::new(kind).await?;
+pub(in crate::bench) async fn start(plan: &Plan, history: Option<History>) -> Result<Outcome, CommandFault> {
+    let empty = Ground::new(plan.store).await?;
     empty.open().await?.store.close().await;
     let mut figures = measure(&empty, "empty").await?;
     drop(empty);
     let mut history = match history {
         Some(history) => history,
-        None => History::new(kind).await?,
+        None => History::new(plan.store).await?,
     };
-    history.grow(scale.sizes.iter().copied().fold(0, usize::max).min(ROWS_MAX)).await?;
+    history.grow(plan.scale.sizes.iter().copied().fold(0, usize::max).min(ROWS_MAX), &plan.progress).await?;
     history.context.store.close().await;
+    plan.progress.step("with a history", 0);
     figures.extend(measure(&history.ground, &short(history.rows)).await?);
     Ok(Outcome { figures, arrivals: Vec::new() })
 }
