@@ -129,8 +129,17 @@ impl Load {
     }
 }
 
-/// Posts settlements one by one at a steady rate, whether or not the last was answered. Gives the time from
-/// each call to its arrival, in microseconds, in the order of the calls.
+/// One call of a steady rate, in microseconds of the clock of the arrivals.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timed {
+    /// When it was due.
+    pub(super) due: u64,
+    /// How long after that the notification arrived; `None` if it did not.
+    pub(super) took: Option<u64>,
+}
+
+/// Posts settlements one by one at a steady rate, whether or not the last was answered. Gives when each call
+/// was due and how long it took until its notification arrived.
 pub(super) async fn at_rate(
     shops: &Arc<Vec<Shop>>,
     token: &str,
@@ -138,7 +147,7 @@ pub(super) async fn at_rate(
     arrivals: &Arc<Arrivals>,
     numbers: std::ops::Range<usize>,
     per_second: u32,
-) -> Vec<Option<u64>> {
+) -> Vec<Timed> {
     let mut due = tokio::time::interval(Duration::from_secs(1) / per_second);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
     let idle: Arc<tokio::sync::Mutex<Vec<Client>>> = Arc::default();
@@ -163,8 +172,9 @@ pub(super) async fn at_rate(
     }
     let first = numbers.start;
     arrivals.wait_for(numbers.end, Duration::from_secs(15)).await;
-    let latency = |(position, started): (usize, &u64)| {
-        arrivals.at(first + position).map(|arrived| arrived.saturating_sub(*started))
+    let timed = |(position, due): (usize, u64)| {
+        let took = arrivals.at(first + position).map(|arrived| arrived.saturating_sub(due));
+        Timed { due, took }
     };
-    calls.iter().enumerate().map(latency).collect()
+    calls.into_iter().enumerate().map(timed).collect()
 }

@@ -10,9 +10,10 @@
 //! | `load`, `client` | who posts settlements |
 //! | `arrivals` | who takes notifications |
 //! | `scenarios` | what is measured |
-//! | `progress`, `figures`, `plot` | what comes of it |
+//! | `progress`, `figures`, `plot`, `axis` | what comes of it |
 
 mod arrivals;
+mod axis;
 mod client;
 mod figures;
 mod ground;
@@ -73,7 +74,7 @@ pub(crate) struct Bench {
     /// Also write the figures to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also draw what arrived over time into this file, as SVG
+    /// Also draw arrivals and latencies over time into this file, as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
     /// Measure little: to see that it runs
@@ -127,22 +128,17 @@ impl Bench {
             (false, false) => USUAL,
         };
         let plan = Plan { store: self.store, scale, progress: Progress::new() };
-        let mut figures = Vec::new();
-        let mut drawn = Vec::new();
+        let mut outcome = Outcome::default();
         // What `growth` has filled is good for `start` too.
         let mut history = None;
         for scenario in Scenario::value_variants() {
             if !self.scenario.is_empty() && !self.scenario.contains(scenario) {
                 continue;
             }
-            for (name, outcome) in self.measure(*scenario, &plan, &mut history).await? {
-                figures.extend(outcome.figures);
-                if !outcome.arrivals.is_empty() {
-                    drawn.push((name, outcome.arrivals));
-                }
-            }
+            outcome.add(self.measure(*scenario, &plan, &mut history).await?);
         }
         plan.progress.finish();
+        let mut figures = std::mem::take(&mut outcome.figures);
         figures.extend(ratio(&figures));
         // What is measured beside something else stands with its own kind.
         figures.sort_by_key(|figure| Scenario::position(figure.scenario));
@@ -153,7 +149,7 @@ impl Bench {
             std::fs::write(file, text)?;
         }
         if let Some(file) = &self.plot {
-            std::fs::write(file, plot::throughput(&drawn))?;
+            std::fs::write(file, plot::draw(&outcome.arrived, &outcome.latencies))?;
         }
         output::print_text(&table(&figures))?;
         let lost = figures.iter().filter(|figure| is_loss(figure)).any(|figure| figure.value > 0.0);
@@ -169,24 +165,25 @@ impl Bench {
         scenario: Scenario,
         plan: &Plan,
         history: &mut Option<History>,
-    ) -> Result<Vec<(&'static str, Outcome)>, CommandFault> {
+    ) -> Result<Outcome, CommandFault> {
         plan.progress.scenario(&scenario.name())?;
         Ok(match scenario {
-            Scenario::Deliver => vec![
-                ("batched", scenarios::deliver(plan, true).await?),
-                ("one a call", scenarios::deliver(plan, false).await?),
-            ],
-            Scenario::Latency => vec![("latency", scenarios::latency(plan).await?)],
-            Scenario::Recovery => vec![("recovery", scenarios::recovery(plan).await?)],
-            Scenario::Isolation => vec![("isolation", scenarios::isolation(plan).await?)],
-            Scenario::Lists => vec![("lists", scenarios::lists(plan).await?)],
+            Scenario::Deliver => {
+                let mut outcome = scenarios::deliver(plan, true).await?;
+                outcome.add(scenarios::deliver(plan, false).await?);
+                outcome
+            }
+            Scenario::Latency => scenarios::latency(plan).await?,
+            Scenario::Recovery => scenarios::recovery(plan).await?,
+            Scenario::Isolation => scenarios::isolation(plan).await?,
+            Scenario::Lists => scenarios::lists(plan).await?,
             Scenario::Growth => {
                 let (outcome, grown) = scenarios::growth(plan).await?;
                 *history = Some(grown);
-                vec![("growth", outcome)]
+                outcome
             }
-            Scenario::Start => vec![("start", scenarios::start(plan, history.take()).await?)],
-            Scenario::Limits => vec![("limits", scenarios::limits(plan).await?)],
+            Scenario::Start => scenarios::start(plan, history.take()).await?,
+            Scenario::Limits => scenarios::limits(plan).await?,
         })
     }
 }

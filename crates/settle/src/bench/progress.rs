@@ -48,10 +48,10 @@ impl Progress {
 
     /// The next thing that a scenario does, so many times; 0 where nobody counts.
     pub(super) fn step(&self, what: &str, total: usize) {
-        self.bar.reset();
         self.bar.set_style(if total == 0 { self.waiting.clone() } else { self.counting.clone() });
         self.bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
         self.bar.set_message(what.to_owned());
+        self.bar.reset();
     }
 
     /// How often it has been done.

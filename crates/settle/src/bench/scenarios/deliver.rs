@@ -3,6 +3,7 @@
 use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, PATIENCE, Plan, Stage, per_second};
 use crate::bench::figures::{Figure, number};
 use crate::bench::load::Load;
+use crate::bench::plot::Arrived;
 use crate::bench::process::cpu_seconds;
 use crate::commands::CommandFault;
 
@@ -39,5 +40,6 @@ pub(in crate::bench) async fn deliver(plan: &Plan, batched: bool) -> Result<Outc
     if let Some(seconds) = stage.ground.database_cpu_seconds() {
         figures.push(figure("processor, database", seconds, "s"));
     }
-    Ok(Outcome { figures, arrivals: stage.arrivals.times() })
+    let arrived = Arrived { name, times: stage.arrivals.times() };
+    Ok(Outcome { arrived: vec![arrived], ..Outcome::of(figures) })
 }

@@ -58,7 +58,7 @@ pub(in crate::bench) async fn growth(plan: &Plan) -> Result<(Outcome, History), 
         plan.progress.step(&format!("measuring with {}", short(*size)), 0);
         costs.push(measure(&mut history, &service, &token, plan.scale.samples).await?);
     }
-    Ok((Outcome { figures: figures(plan.scale.sizes, &costs), arrivals: Vec::new() }, history))
+    Ok((Outcome::of(figures(plan.scale.sizes, &costs)), history))
 }
 
 /// The median costs at the present size, in the order of their names.

@@ -17,7 +17,7 @@ pub(in crate::bench) async fn isolation(plan: &Plan) -> Result<Outcome, CommandF
     let arrivals = &stage.arrivals;
     let measure = async |numbers: std::ops::Range<usize>| {
         let took = at_rate(shops, token, operator, arrivals, numbers, RATE).await;
-        let mut sorted: Vec<u64> = took.into_iter().flatten().collect();
+        let mut sorted: Vec<u64> = took.iter().filter_map(|call| call.took).collect();
         sorted.sort_unstable();
         micros_to_ms(percentile(&sorted, 0.99))
     };
@@ -37,5 +37,5 @@ pub(in crate::bench) async fn isolation(plan: &Plan) -> Result<Outcome, CommandF
         Figure::new("isolation", "p99 beside a hanging merchant", beside, "ms").at_most(15.0),
         Figure::new("isolation", "ratio", beside / alone, "×").at_most(2.0),
     ];
-    Ok(Outcome { figures, arrivals: Vec::new() })
+    Ok(Outcome::of(figures))
 }

@@ -3,11 +3,12 @@
 use super::{Outcome, Plan, Stage, micros_to_ms};
 use crate::bench::figures::{Figure, number, percentile};
 use crate::bench::load::at_rate;
+use crate::bench::plot::Latencies;
 use crate::commands::CommandFault;
 
 /// From a call to the arrival, at steady rates.
 pub(in crate::bench) async fn latency(plan: &Plan) -> Result<Outcome, CommandFault> {
-    let mut figures = Vec::new();
+    let (mut figures, mut latencies) = (Vec::new(), Vec::new());
     for (rate, p50_max, p99_max) in [(50, Some(2.0), 4.0), (500, None, 10.0)] {
         let count = usize::try_from(u64::from(rate) * plan.scale.steady.as_secs().max(1)).unwrap_or(0);
         // The first second warms up connections and plans.
@@ -17,8 +18,9 @@ pub(in crate::bench) async fn latency(plan: &Plan) -> Result<Outcome, CommandFau
         plan.progress.step(&format!("{rate}/s"), warm_up + count);
         at_rate(shops, token, operator, &stage.arrivals, 0..warm_up, rate).await;
         let took = at_rate(shops, token, operator, &stage.arrivals, warm_up..warm_up + count, rate).await;
-        let lost = took.iter().filter(|latency| latency.is_none()).count();
-        let mut sorted: Vec<u64> = took.into_iter().flatten().collect();
+        let lost = took.iter().filter(|call| call.took.is_none()).count();
+        let calls: Vec<(u64, u64)> = took.iter().filter_map(|call| Some((call.due, call.took?))).collect();
+        let mut sorted: Vec<u64> = calls.iter().map(|(_, took)| *took).collect();
         sorted.sort_unstable();
         let at = |part| micros_to_ms(percentile(&sorted, part));
         let figure = |what: &str, value| Figure::new("latency", format!("{rate}/s: {what}"), value, "ms");
@@ -27,6 +29,7 @@ pub(in crate::bench) async fn latency(plan: &Plan) -> Result<Outcome, CommandFau
         figures.push(figure("p99", at(0.99)).at_most(p99_max));
         figures.push(figure("p99.9", at(0.999)));
         figures.push(Figure::new("latency", format!("{rate}/s: lost"), number(lost), "").at_most(0.0));
+        latencies.push(Latencies { name: format!("{rate}/s"), calls });
     }
-    Ok(Outcome { figures, arrivals: Vec::new() })
+    Ok(Outcome { latencies, ..Outcome::of(figures) })
 }

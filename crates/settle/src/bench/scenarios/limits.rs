@@ -42,7 +42,7 @@ pub(in crate::bench) async fn limits(plan: &Plan) -> Result<Outcome, CommandFaul
         figure("bare rows, 1,000 a commit", batched * number(BATCH), "/s"),
         figure("bare commits of one row, 32 callers", single, "/s"),
     ];
-    Ok(Outcome { figures, arrivals: Vec::new() })
+    Ok(Outcome::of(figures))
 }
 
 /// What came of posting.

@@ -46,7 +46,7 @@ pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, CommandFault
     let (rate, p99) = hammer(stage.service.api, "/v1/nothing", key, 404, plan.scale.steady).await?;
     figures.push(Figure::new("lists", "not found, the floor of HTTP", rate, "/s"));
     figures.push(Figure::new("lists", "not found: p99", micros_to_ms(p99), "ms"));
-    Ok(Outcome { figures, arrivals: Vec::new() })
+    Ok(Outcome::of(figures))
 }
 
 /// Asks for the same page over all connections for a while: requests a second, and the 99th percentile.

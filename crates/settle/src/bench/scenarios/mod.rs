@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use super::arrivals::{Arrivals, receive};
 use super::figures::{Figure, number};
 use super::ground::{Ground, Shop, StoreKind};
+use super::plot::{Arrived, Latencies};
 use super::progress::Progress;
 use super::service::Service;
 use crate::commands::{CommandFault, Context};
@@ -61,10 +62,26 @@ const CALLERS: usize = 32;
 /// How long the last arrival may take.
 const PATIENCE: Duration = Duration::from_mins(5);
 
-/// What a scenario gave: its figures, and when what arrived, for the plot.
+/// What a scenario gave: its figures, and what there is to draw.
+#[derive(Default)]
 pub(super) struct Outcome {
     pub(super) figures: Vec<Figure>,
-    pub(super) arrivals: Vec<u64>,
+    pub(super) arrived: Vec<Arrived>,
+    pub(super) latencies: Vec<Latencies>,
+}
+
+impl Outcome {
+    /// Figures with nothing to draw.
+    fn of(figures: Vec<Figure>) -> Outcome {
+        Outcome { figures, ..Outcome::default() }
+    }
+
+    /// Adds what another scenario gave.
+    pub(super) fn add(&mut self, other: Outcome) {
+        self.figures.extend(other.figures);
+        self.arrived.extend(other.arrived);
+        self.latencies.extend(other.latencies);
+    }
 }
 
 fn micros_to_ms(micros: f64) -> f64 {

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::{BATCH, BATCH_CALLERS, Outcome, PATIENCE, Plan, Stage};
 use crate::bench::figures::{Figure, number};
 use crate::bench::load::Load;
+use crate::bench::plot::Arrived;
 use crate::bench::service::Service;
 use crate::commands::CommandFault;
 
@@ -40,5 +41,6 @@ pub(in crate::bench) async fn recovery(plan: &Plan) -> Result<Outcome, CommandFa
         figure("lost", number(accepted.saturating_sub(unique)), "").at_most(0.0),
         figure("duplicates", number(total - unique), ""),
     ];
-    Ok(Outcome { figures, arrivals: stage.arrivals.times() })
+    let arrived = Arrived { name: "recovery", times: stage.arrivals.times() };
+    Ok(Outcome { arrived: vec![arrived], ..Outcome::of(figures) })
 }

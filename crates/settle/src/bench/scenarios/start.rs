@@ -32,7 +32,7 @@ pub(in crate::bench) async fn start(plan: &Plan, history: Option<History>) -> Re
     history.context.store.close().await;
     plan.progress.step("with a history", 0);
     figures.extend(measure(&history.ground, &short(history.rows)).await?);
-    Ok(Outcome { figures, arrivals: Vec::new() })
+    Ok(Outcome::of(figures))
 }
 
 async fn measure(ground: &Ground, name: &str) -> Result<Vec<Figure>, CommandFault> {
