@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use settle_domain::ids::SettlementId;
 use settle_domain::seams::Clock;
 use settle_domain::settlement::{CompletedSettlement, parse, parse_object};
+use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::arrivals::Arrivals;
 use super::client::Client;
@@ -18,6 +19,13 @@ use crate::system::{SystemClock, SystemEntropy};
 const PATH: &str = "/operator/v1/settlements";
 /// How long a caller waits before it tries a service again that does not answer.
 const RETRY: Duration = Duration::from_millis(5);
+/// How long a call is made again before whoever makes it gives up.
+const GIVE_UP: Duration = Duration::from_secs(30);
+/// Connections of calls at a steady rate: the operator's listener has 64 at most. Whoever finds none free
+/// waits for one.
+const CONNECTIONS_MAX: usize = 32;
+/// How long the last notification of a steady rate may take.
+const LAST_ARRIVAL: Duration = Duration::from_secs(30);
 
 /// One settlement as JSON; its notification has some 600 bytes.
 pub(super) fn settlement(shop: &Shop, number: usize) -> String {
@@ -85,19 +93,16 @@ impl Load {
 
     /// Posts everything over so many connections. A call that fails is made again, the same, at the address
     /// that the service has then.
-    pub(super) async fn post(
-        self: &Arc<Load>,
-        callers: usize,
-        address: tokio::sync::watch::Receiver<SocketAddr>,
-    ) {
+    pub(super) async fn post(self: &Arc<Load>, callers: usize, address: watch::Receiver<SocketAddr>) {
         let callers: Vec<_> = (0..callers)
             .map(|_| {
                 let (load, address) = (self.clone(), address.clone());
                 tokio::spawn(async move {
                     let mut client = None;
                     while let Some((rows, body)) = load.take() {
-                        load.call(&mut client, &address, &body).await;
-                        load.accepted.fetch_add(rows, Ordering::Relaxed);
+                        if call(&mut client, || *address.borrow(), &load.token, &body).await {
+                            load.accepted.fetch_add(rows, Ordering::Relaxed);
+                        }
                     }
                 })
             })
@@ -106,27 +111,30 @@ impl Load {
             let _ = caller.await;
         }
     }
+}
 
-    async fn call(
-        &self,
-        client: &mut Option<Client>,
-        address: &tokio::sync::watch::Receiver<SocketAddr>,
-        body: &str,
-    ) {
-        loop {
-            if client.is_none() {
-                let to = *address.borrow();
-                *client = Client::connect(to).await.ok();
-            }
-            if let Some(connected) = client
-                && connected.post(PATH, &self.token, body).await.is_ok_and(|status| status == 200)
-            {
-                return;
-            }
-            *client = None;
-            tokio::time::sleep(RETRY).await;
+/// Makes a call until it is answered with 200, over a connection that is opened again after each failure.
+/// Gives up when the service does not come back.
+async fn call(
+    client: &mut Option<Client>,
+    address: impl Fn() -> SocketAddr,
+    token: &str,
+    body: &str,
+) -> bool {
+    let deadline = Instant::now() + GIVE_UP;
+    while Instant::now() < deadline {
+        if client.is_none() {
+            *client = Client::connect(address()).await.ok();
         }
+        if let Some(connected) = client
+            && connected.post(PATH, token, body).await.is_ok_and(|status| status == 200)
+        {
+            return true;
+        }
+        *client = None;
+        tokio::time::sleep(RETRY).await;
     }
+    false
 }
 
 /// One call of a steady rate, in microseconds of the clock of the arrivals.
@@ -150,28 +158,22 @@ pub(super) async fn at_rate(
 ) -> Vec<Timed> {
     let mut due = tokio::time::interval(Duration::from_secs(1) / per_second);
     due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Burst);
-    let idle: Arc<tokio::sync::Mutex<Vec<Client>>> = Arc::default();
+    let (idle, places) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
     let mut calls = Vec::new();
     for number in numbers.clone() {
-        due.tick().await;
+        // The time counts from here on, also of a call that waits for a connection.
+        calls.push(arrivals.clock_at(due.tick().await.into_std()));
         let body = settlement(&shops[number % shops.len()], number);
-        let (token, idle, started) = (token.to_owned(), idle.clone(), arrivals.now());
-        calls.push(started);
+        let (token, idle, places) = (token.to_owned(), idle.clone(), places.clone());
         tokio::spawn(async move {
-            let client = idle.lock().await.pop();
-            let client = match client {
-                Some(client) => Ok(client),
-                None => Client::connect(operator).await,
-            };
-            if let Ok(mut client) = client
-                && client.post(PATH, &token, &body).await.is_ok()
-            {
-                idle.lock().await.push(client);
-            }
+            let Ok(_place) = places.acquire_owned().await else { return };
+            let mut client = idle.lock().await.pop();
+            call(&mut client, || operator, &token, &body).await;
+            idle.lock().await.extend(client);
         });
     }
     let first = numbers.start;
-    arrivals.wait_for(numbers.end, Duration::from_secs(15)).await;
+    arrivals.wait_for(numbers.end, LAST_ARRIVAL).await;
     let timed = |(position, due): (usize, u64)| {
         let took = arrivals.at(first + position).map(|arrived| arrived.saturating_sub(due));
         Timed { due, took }

@@ -46,6 +46,8 @@ const USUAL: Scale = Scale {
     notifications: 100_000,
     merchants: 100,
     steady: Duration::from_secs(10),
+    flood: Duration::from_secs(10),
+    patience: Duration::from_mins(5),
     sizes: &[10_000, 100_000, 1_000_000],
     samples: Samples { records: 60, record_rows: 100, reads: 400 },
 };
@@ -56,6 +58,8 @@ const QUICK: Scale = Scale {
     notifications: 2_000,
     merchants: 20,
     steady: Duration::from_secs(1),
+    flood: Duration::from_millis(300),
+    patience: Duration::from_secs(30),
     sizes: &[100, 1_000, 10_000],
     samples: Samples { records: 8, record_rows: 5, reads: 40 },
 };

@@ -1,6 +1,6 @@
 //! Notifications recorded in batches, and one a call.
 
-use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, PATIENCE, Plan, Stage, per_second};
+use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Plan, Stage, per_second};
 use crate::bench::figures::{Figure, number};
 use crate::bench::load::Load;
 use crate::bench::plot::Arrived;
@@ -18,7 +18,7 @@ pub(in crate::bench) async fn deliver(plan: &Plan, batched: bool) -> Result<Outc
     plan.progress.step(name, plan.scale.notifications);
     load.post(callers, address).await;
     let accepted_at = stage.arrivals.now();
-    stage.arrivals.wait_for(plan.scale.notifications, PATIENCE).await;
+    stage.arrivals.wait_for(plan.scale.notifications, plan.scale.patience).await;
     let (unique, total) = stage.arrivals.counts();
     let rate = per_second(unique, stage.arrivals.last().saturating_sub(started));
     let recorded = per_second(plan.scale.notifications, accepted_at - started);

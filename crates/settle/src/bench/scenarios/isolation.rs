@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{BATCH, BATCH_CALLERS, Outcome, Plan, Stage, micros_to_ms};
 use crate::bench::arrivals::{HANGING_PATH, receive};
-use crate::bench::figures::{Figure, percentile};
+use crate::bench::figures::{Figure, number, percentile};
 use crate::bench::load::{Load, at_rate};
 use crate::commands::CommandFault;
 
@@ -16,14 +16,15 @@ pub(in crate::bench) async fn isolation(plan: &Plan) -> Result<Outcome, CommandF
     let (shops, token, operator) = (&stage.shops, stage.token.as_str(), stage.service.operator);
     let arrivals = &stage.arrivals;
     let measure = async |numbers: std::ops::Range<usize>| {
-        let took = at_rate(shops, token, operator, arrivals, numbers, RATE).await;
-        let mut sorted: Vec<u64> = took.iter().filter_map(|call| call.took).collect();
+        let calls = at_rate(shops, token, operator, arrivals, numbers, RATE).await;
+        let lost = calls.iter().filter(|call| call.took.is_none()).count();
+        let mut sorted: Vec<u64> = calls.iter().filter_map(|call| call.took).collect();
         sorted.sort_unstable();
-        micros_to_ms(percentile(&sorted, 0.99))
+        (micros_to_ms(percentile(&sorted, 0.99)), lost)
     };
     plan.progress.step("alone", 2 * count);
-    measure(0..count).await;
-    let alone = measure(count..2 * count).await;
+    let (_, lost_warming) = measure(0..count).await;
+    let (alone, lost_alone) = measure(count..2 * count).await;
     plan.progress.step("recording what hangs", 0);
     let endpoints = receive(arrivals.clone()).await?;
     let hanging = Arc::new(stage.ground.shops(&stage.context, 1, &endpoints, HANGING_PATH).await?);
@@ -31,11 +32,13 @@ pub(in crate::bench) async fn isolation(plan: &Plan) -> Result<Outcome, CommandF
     let (_kept, address) = stage.address();
     load.post(BATCH_CALLERS, address).await;
     plan.progress.step("beside", 3 * count);
-    let beside = measure(2 * count..3 * count).await;
+    let (beside, lost_beside) = measure(2 * count..3 * count).await;
+    let lost = number(lost_warming + lost_alone + lost_beside);
     let figures = vec![
         Figure::new("isolation", "p99 alone", alone, "ms"),
         Figure::new("isolation", "p99 beside a hanging merchant", beside, "ms").at_most(15.0),
         Figure::new("isolation", "ratio", beside / alone, "×").at_most(2.0),
+        Figure::new("isolation", "lost", lost, "").at_most(0.0),
     ];
     Ok(Outcome::of(figures))
 }

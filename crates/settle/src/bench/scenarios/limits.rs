@@ -32,7 +32,7 @@ pub(in crate::bench) async fn limits(plan: &Plan) -> Result<Outcome, CommandFaul
         }
     }
     plan.progress.step("bare commits", 0);
-    let (batched, single) = bare_commits(&ground, plan.scale.steady).await?;
+    let (batched, single) = bare_commits(&ground, plan.scale.flood).await?;
     let figure = |name: &str, value, unit| Figure::new("limits", name, value, unit);
     let figures = vec![
         figure("bare POSTs of the same client", best.per_second, "/s"),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{BATCH, CALLERS, Outcome, PATIENCE, Plan, Stage, micros_to_ms, per_second};
+use super::{BATCH, CALLERS, Outcome, Plan, Stage, micros_to_ms, per_second};
 use crate::bench::client::Client;
 use crate::bench::figures::{Figure, percentile};
 use crate::bench::ground::StoreKind;
@@ -23,18 +23,18 @@ pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, CommandFault
     let load = Load::new(stage.shops.clone(), &stage.token, 2_000, BATCH);
     let (_kept, address) = stage.address();
     load.post(1, address).await;
-    stage.arrivals.wait_for(2_000, PATIENCE).await;
+    stage.arrivals.wait_for(2_000, plan.scale.patience).await;
     let target = if plan.store == StoreKind::Sqlite { 8_000.0 } else { 5_000.0 };
     let key = stage.shops[0].api_key.as_str();
     let mut figures = Vec::new();
     for (name, path) in PAGES {
         plan.progress.step(name, 0);
-        let (rate, p99) = hammer(stage.service.api, path, key, 200, plan.scale.steady).await?;
+        let (rate, p99) = hammer(stage.service.api, path, key, 200, plan.scale.flood).await?;
         plan.progress.step(&format!("{name} from memory"), 0);
         // At once after it, so that both find the machine in the same mood.
         let page = Client::connect(stage.service.api).await?.page(path, key).await?;
         let memory = MemoryPage::start(&stage.ground, &page).await?;
-        let (most, _) = hammer(memory.api, path, key, 200, plan.scale.steady).await?;
+        let (most, _) = hammer(memory.api, path, key, 200, plan.scale.flood).await?;
         let figure = |what: &str, value, unit| Figure::new("lists", format!("{name}: {what}"), value, unit);
         figures.extend([
             figure("pages", rate, "/s").at_least(target),
@@ -43,7 +43,7 @@ pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, CommandFault
             Figure::new("limits", format!("{name}: the page from memory"), most, "/s"),
         ]);
     }
-    let (rate, p99) = hammer(stage.service.api, "/v1/nothing", key, 404, plan.scale.steady).await?;
+    let (rate, p99) = hammer(stage.service.api, "/v1/nothing", key, 404, plan.scale.flood).await?;
     figures.push(Figure::new("lists", "not found, the floor of HTTP", rate, "/s"));
     figures.push(Figure::new("lists", "not found: p99", micros_to_ms(p99), "ms"));
     Ok(Outcome::of(figures))

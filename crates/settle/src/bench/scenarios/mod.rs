@@ -48,6 +48,10 @@ pub(super) struct Scale {
     pub(super) merchants: usize,
     /// How long a steady rate is held.
     pub(super) steady: Duration,
+    /// How long as much is asked for as can be had.
+    pub(super) flood: Duration,
+    /// How long the last arrival may take.
+    pub(super) patience: Duration,
     /// Rows in the store at which `growth` measures.
     pub(super) sizes: &'static [usize],
     pub(super) samples: Samples,
@@ -59,8 +63,6 @@ const BATCH: usize = 1_000;
 const BATCH_CALLERS: usize = 2;
 /// Calls under way where each records one settlement, and connections of `lists`.
 const CALLERS: usize = 32;
-/// How long the last arrival may take.
-const PATIENCE: Duration = Duration::from_mins(5);
 
 /// What a scenario gave: its figures, and what there is to draw.
 #[derive(Default)]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{BATCH, BATCH_CALLERS, Outcome, PATIENCE, Plan, Stage};
+use super::{BATCH, BATCH_CALLERS, Outcome, Plan, Stage};
 use crate::bench::figures::{Figure, number};
 use crate::bench::load::Load;
 use crate::bench::plot::Arrived;
@@ -19,7 +19,7 @@ pub(in crate::bench) async fn recovery(plan: &Plan) -> Result<Outcome, CommandFa
         let load = load.clone();
         async move { load.post(BATCH_CALLERS, address).await }
     });
-    stage.arrivals.wait_for(plan.scale.notifications / 2, PATIENCE).await;
+    stage.arrivals.wait_for(plan.scale.notifications / 2, plan.scale.patience).await;
     // No more calls: what was accepted until now must arrive.
     load.next.store(plan.scale.notifications, Ordering::Relaxed);
     plan.progress.step("after the crash", load.accepted());
@@ -29,7 +29,7 @@ pub(in crate::bench) async fn recovery(plan: &Plan) -> Result<Outcome, CommandFa
     let _ = moved.send(stage.service.operator);
     let _ = posting.await;
     let accepted = load.accepted();
-    stage.arrivals.wait_for(accepted, PATIENCE).await;
+    stage.arrivals.wait_for(accepted, plan.scale.patience).await;
     let (unique, total) = stage.arrivals.counts();
     let last = stage.arrivals.last().saturating_sub(restarted);
     let ready = stage.service.ready_after.as_secs_f64();
