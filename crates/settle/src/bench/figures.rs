@@ -54,8 +54,9 @@ impl Figure {
 
 /// Figures as a table, aligned.
 pub(super) fn table(figures: &[Figure]) -> String {
+    let width = figures.iter().map(|figure| figure.name.chars().count()).max().unwrap_or(0);
     let mut lines =
-        vec![format!("{:<11} {:<44} {:>12} {:<7} {}", "scenario", "figure", "value", "", "target")];
+        vec![format!("{:<11} {:<width$} {:>12} {:<4} {}", "scenario", "figure", "value", "", "target")];
     for figure in figures {
         let target = match figure.target {
             Some(Target::AtLeast(target)) => format!("≥ {target}"),
@@ -68,7 +69,9 @@ pub(super) fn table(figures: &[Figure]) -> String {
             None => "",
         };
         let (scenario, name, unit) = (figure.scenario, &figure.name, figure.unit);
-        lines.push(format!("{scenario:<11} {name:<44} {:>12.2} {unit:<7} {target}{verdict}", figure.value));
+        let line =
+            format!("{scenario:<11} {name:<width$} {:>12.2} {unit:<4} {target}{verdict}", figure.value);
+        lines.push(line.trim_end().to_owned());
     }
     lines.join("\n")
 }

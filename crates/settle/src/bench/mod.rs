@@ -10,7 +10,7 @@
 //! | `load`, `client` | who posts settlements |
 //! | `arrivals` | who takes notifications |
 //! | `scenarios` | what is measured |
-//! | `progress`, `figures`, `plot`, `axis` | what comes of it |
+//! | `progress`, `figures`, `report`, `plot`, `axis` | what comes of it |
 
 mod arrivals;
 mod axis;
@@ -24,14 +24,14 @@ mod plot;
 mod postgres;
 mod process;
 mod progress;
+mod report;
 mod scenarios;
 mod service;
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use serde::Serialize;
 
 use crate::commands::CommandFault;
 use crate::output;
@@ -39,6 +39,7 @@ use figures::{Figure, table};
 pub(crate) use ground::StoreKind;
 use history::History;
 use progress::Progress;
+use report::{Machine, Report, Timing};
 use scenarios::{Outcome, Plan, Samples, Scale};
 
 /// Everything, as it is measured for the documentation.
@@ -109,14 +110,6 @@ enum Scenario {
     Limits,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    version: &'static str,
-    store: StoreKind,
-    quick: bool,
-    figures: &'a [Figure],
-}
-
 impl Bench {
     pub(crate) async fn run(self) -> Result<(), CommandFault> {
         match self.part {
@@ -132,14 +125,18 @@ impl Bench {
             (false, false) => USUAL,
         };
         let plan = Plan { store: self.store, scale, progress: Progress::new() };
-        let mut outcome = Outcome::default();
+        let (mut outcome, mut timings) = (Outcome::default(), Vec::new());
+        let started = Instant::now();
         // What `growth` has filled is good for `start` too.
         let mut history = None;
         for scenario in Scenario::value_variants() {
             if !self.scenario.is_empty() && !self.scenario.contains(scenario) {
                 continue;
             }
+            let begun = Instant::now();
             outcome.add(self.measure(*scenario, &plan, &mut history).await?);
+            let (scenario, seconds) = (scenario.name(), begun.elapsed().as_secs_f64());
+            timings.push(Timing { scenario, seconds });
         }
         plan.progress.finish();
         let mut figures = std::mem::take(&mut outcome.figures);
@@ -147,8 +144,17 @@ impl Bench {
         // What is measured beside something else stands with its own kind.
         figures.sort_by_key(|figure| Scenario::position(figure.scenario));
         if let Some(file) = &self.json {
-            let (version, store) = (env!("CARGO_PKG_VERSION"), self.store);
-            let report = Report { version, store, quick: self.quick, figures: &figures };
+            let report = Report {
+                version: env!("CARGO_PKG_VERSION"),
+                store: self.store,
+                quick: self.quick,
+                full: self.full,
+                debug: cfg!(debug_assertions),
+                machine: Machine::this(),
+                seconds: started.elapsed().as_secs_f64(),
+                scenarios: &timings,
+                figures: &figures,
+            };
             let text = serde_json::to_string_pretty(&report).map_err(std::io::Error::other)?;
             std::fs::write(file, text)?;
         }

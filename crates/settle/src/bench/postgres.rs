@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::process::{cpu_seconds, cpu_seconds_with_ended};
 use crate::commands::CommandFault;
 
 /// How long a PostgreSQL may take to start.
@@ -115,13 +116,13 @@ impl Postgres {
         rate.ok_or_else(|| CommandFault::Refused(format!("pgbench failed: {}", said())))
     }
 
-    /// Of the server and its children.
+    /// Of the server and its children, those that have ended too.
     pub(super) fn cpu_seconds(&self) -> f64 {
         let parent = self.server.id();
         let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let own = pids.filter(|pid| *pid == parent || parent_of(*pid) == Some(parent));
-        own.map(super::process::cpu_seconds).sum()
+        let children = pids.filter(|pid| parent_of(*pid) == Some(parent));
+        cpu_seconds_with_ended(parent) + children.map(cpu_seconds).sum::<f64>()
     }
 }
 

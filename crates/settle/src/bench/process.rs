@@ -50,9 +50,19 @@ impl Drop for Process {
 
 /// Processor seconds that a process has used, in its own code and in the kernel.
 pub(super) fn cpu_seconds(process: u32) -> f64 {
+    times(process, 2)
+}
+
+/// The same with what its children have used that have ended.
+pub(super) fn cpu_seconds_with_ended(process: u32) -> f64 {
+    times(process, 4)
+}
+
+/// The first so many of its four times: its own and the kernel's for it, and the same of its ended children.
+fn times(process: u32, number: usize) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name, in parentheses, may hold anything; what follows is numbers.
     let numbers = stat.rsplit(')').next().unwrap_or("").split_whitespace();
-    let ticks: f64 = numbers.skip(11).take(2).filter_map(|text| text.parse::<f64>().ok()).sum();
+    let ticks: f64 = numbers.skip(11).take(number).filter_map(|text| text.parse::<f64>().ok()).sum();
     ticks / TICKS_PER_SECOND
 }

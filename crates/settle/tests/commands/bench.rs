@@ -24,6 +24,9 @@ fn measures_and_loses_nothing(store: &str) {
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(json).expect("it is written")).expect("JSON");
     assert_eq!(report["store"], store);
+    assert!(report["machine"]["cores"].as_u64().is_some_and(|cores| cores > 0), "{report}");
+    let timed = report["scenarios"].as_array().expect("a list");
+    assert_eq!(timed.iter().map(|timing| &timing["scenario"]).collect::<Vec<_>>(), SCENARIOS);
     let figures = report["figures"].as_array().expect("a list");
     let lost = figures.iter().filter(|figure| {
         let name = figure["name"].as_str().expect("a name");

@@ -4,7 +4,6 @@ use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Plan, Stage, per_second};
 use crate::bench::figures::{Figure, number};
 use crate::bench::load::Load;
 use crate::bench::plot::Arrived;
-use crate::bench::process::cpu_seconds;
 use crate::commands::CommandFault;
 
 /// Notifications recorded through the operator API, from the first call to the last arrival.
@@ -14,7 +13,7 @@ pub(in crate::bench) async fn deliver(plan: &Plan, batched: bool) -> Result<Outc
     let name = if batched { "batched" } else { "one a call" };
     let load = Load::new(stage.shops.clone(), &stage.token, plan.scale.notifications, batch);
     let (_kept, address) = stage.address();
-    let (own, started) = (cpu_seconds(std::process::id()), stage.arrivals.now());
+    let started = stage.arrivals.now();
     plan.progress.step(name, plan.scale.notifications);
     load.post(callers, address).await;
     let accepted_at = stage.arrivals.now();
@@ -22,7 +21,6 @@ pub(in crate::bench) async fn deliver(plan: &Plan, batched: bool) -> Result<Outc
     let (unique, total) = stage.arrivals.counts();
     let rate = per_second(unique, stage.arrivals.last().saturating_sub(started));
     let recorded = per_second(plan.scale.notifications, accepted_at - started);
-    let (idle, most) = stage.service.memory_mib();
     let wrong = stage.wrong_states(plan.scale.notifications).await?;
     let target = if batched { 9_000.0 } else { 5_000.0 };
     let figure =
@@ -33,13 +31,8 @@ pub(in crate::bench) async fn deliver(plan: &Plan, batched: bool) -> Result<Outc
         figure("lost", number(plan.scale.notifications - unique), "").at_most(0.0),
         figure("wrong state", wrong, "").at_most(0.0),
         figure("duplicates", number(total - unique), ""),
-        figure("resident at most", most.max(idle), "MiB").at_most(200.0),
-        figure("processor, service", stage.service.cpu_seconds(), "s"),
-        figure("processor, receiver and caller", cpu_seconds(std::process::id()) - own, "s"),
     ];
-    if let Some(seconds) = stage.ground.database_cpu_seconds() {
-        figures.push(figure("processor, database", seconds, "s"));
-    }
+    figures.extend(stage.used("deliver", &format!("{name}: ")));
     let arrived = Arrived { name, times: stage.arrivals.times() };
     Ok(Outcome { arrived: vec![arrived], ..Outcome::of(figures) })
 }

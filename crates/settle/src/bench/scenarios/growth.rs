@@ -5,7 +5,7 @@ use std::time::Instant;
 use settle_domain::seams::Clock;
 use settle_store::Ask;
 
-use super::{Outcome, Plan};
+use super::{Outcome, Plan, Usage};
 use crate::bench::client::Client;
 use crate::bench::figures::{Figure, number, percentile};
 use crate::bench::history::History;
@@ -52,13 +52,16 @@ pub(in crate::bench) async fn growth(plan: &Plan) -> Result<(Outcome, History), 
     let token = history.ground.operator(&history.context).await?;
     // Without the dispatcher: what is recorded stays pending until the claims are measured.
     let service = Service::start_without_dispatcher(&history.ground).await?;
+    let usage = Usage::begin(&history.ground);
     let mut costs: Vec<Vec<f64>> = Vec::new();
     for size in plan.scale.sizes {
         history.grow(size - plan.scale.samples.rows(), &plan.progress).await?;
         plan.progress.step(&format!("measuring with {}", short(*size)), 0);
         costs.push(measure(&mut history, &service, &token, plan.scale.samples).await?);
     }
-    Ok((Outcome::of(figures(plan.scale.sizes, &costs)), history))
+    let mut figures = figures(plan.scale.sizes, &costs);
+    figures.extend(usage.figures("growth", "", &history.ground, service.cpu_seconds()));
+    Ok((Outcome::of(figures), history))
 }
 
 /// The median costs at the present size, in the order of their names.

@@ -34,11 +34,12 @@ pub(in crate::bench) async fn isolation(plan: &Plan) -> Result<Outcome, CommandF
     plan.progress.step("beside", 3 * count);
     let (beside, lost_beside) = measure(2 * count..3 * count).await;
     let lost = number(lost_warming + lost_alone + lost_beside);
-    let figures = vec![
+    let mut figures = vec![
         Figure::new("isolation", "p99 alone", alone, "ms"),
         Figure::new("isolation", "p99 beside a hanging merchant", beside, "ms").at_most(15.0),
         Figure::new("isolation", "ratio", beside / alone, "×").at_most(2.0),
         Figure::new("isolation", "lost", lost, "").at_most(0.0),
     ];
+    figures.extend(stage.used("isolation", ""));
     Ok(Outcome::of(figures))
 }

@@ -29,6 +29,7 @@ pub(in crate::bench) async fn latency(plan: &Plan) -> Result<Outcome, CommandFau
         figures.push(figure("p99", at(0.99)).at_most(p99_max));
         figures.push(figure("p99.9", at(0.999)));
         figures.push(Figure::new("latency", format!("{rate}/s: lost"), number(lost), "").at_most(0.0));
+        figures.extend(stage.used("latency", &format!("{rate}/s: ")));
         latencies.push(Latencies { name: format!("{rate}/s"), calls });
     }
     Ok(Outcome { latencies, ..Outcome::of(figures) })

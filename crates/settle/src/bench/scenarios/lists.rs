@@ -46,6 +46,7 @@ pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, CommandFault
     let (rate, p99) = hammer(stage.service.api, "/v1/nothing", key, 404, plan.scale.flood).await?;
     figures.push(Figure::new("lists", "not found, the floor of HTTP", rate, "/s"));
     figures.push(Figure::new("lists", "not found: p99", micros_to_ms(p99), "ms"));
+    figures.extend(stage.used("lists", ""));
     Ok(Outcome::of(figures))
 }
 

@@ -11,6 +11,7 @@ use super::arrivals::{Arrivals, receive};
 use super::figures::{Figure, number};
 use super::ground::{Ground, Shop, StoreKind};
 use super::plot::{Arrived, Latencies};
+use super::process::cpu_seconds;
 use super::progress::Progress;
 use super::service::Service;
 use crate::commands::{CommandFault, Context};
@@ -64,6 +65,9 @@ const BATCH_CALLERS: usize = 2;
 /// Calls under way where each records one settlement, and connections of `lists`.
 const CALLERS: usize = 32;
 
+/// Memory of the service under load, in MiB.
+const MEMORY_MAX: f64 = 200.0;
+
 /// What a scenario gave: its figures, and what there is to draw.
 #[derive(Default)]
 pub(super) struct Outcome {
@@ -94,6 +98,29 @@ fn per_second(count: usize, micros: u64) -> f64 {
     number(count) * 1e6 / number(micros.max(1))
 }
 
+/// What the processes of a scenario had used when it began.
+struct Usage {
+    own: f64,
+    database: Option<f64>,
+}
+
+impl Usage {
+    fn begin(ground: &Ground) -> Usage {
+        Usage { own: cpu_seconds(std::process::id()), database: ground.database_cpu_seconds() }
+    }
+
+    /// Processor seconds of each process since then; the service's are given, because it may have ended.
+    fn figures(&self, scenario: &'static str, name: &str, ground: &Ground, service: f64) -> Vec<Figure> {
+        let figure =
+            |what: &str, value| Figure::new(scenario, format!("{name}processor, {what}"), value, "s");
+        let own = cpu_seconds(std::process::id()) - self.own;
+        let mut figures = vec![figure("service", service), figure("receiver and caller", own)];
+        let database = ground.database_cpu_seconds().zip(self.database);
+        figures.extend(database.map(|(now, before)| figure("database", now - before)));
+        figures
+    }
+}
+
 /// A running service with merchants, and who takes their notifications.
 struct Stage {
     ground: Ground,
@@ -102,6 +129,7 @@ struct Stage {
     arrivals: Arc<Arrivals>,
     shops: Arc<Vec<Shop>>,
     token: String,
+    usage: Usage,
 }
 
 impl Stage {
@@ -113,11 +141,21 @@ impl Stage {
         let shops = Arc::new(ground.shops(&context, merchants, &endpoints, "/hook").await?);
         let token = ground.operator(&context).await?;
         let service = Service::start(&ground).await?;
-        Ok(Stage { ground, context, service, arrivals, shops, token })
+        let usage = Usage::begin(&ground);
+        Ok(Stage { ground, context, service, arrivals, shops, token, usage })
     }
 
     fn address(&self) -> (watch::Sender<std::net::SocketAddr>, watch::Receiver<std::net::SocketAddr>) {
         watch::channel(self.service.operator)
+    }
+
+    /// What the processes have used until now, and the service's memory at most.
+    fn used(&self, scenario: &'static str, name: &str) -> Vec<Figure> {
+        let mut figures = self.usage.figures(scenario, name, &self.ground, self.service.cpu_seconds());
+        let most = self.service.memory_mib().1;
+        figures
+            .push(Figure::new(scenario, format!("{name}resident at most"), most, "MiB").at_most(MEMORY_MAX));
+        figures
     }
 
     /// How many deliveries stand in the wrong place: everything must be delivered, once the last outcome is

@@ -23,6 +23,7 @@ pub(in crate::bench) async fn recovery(plan: &Plan) -> Result<Outcome, CommandFa
     // No more calls: what was accepted until now must arrive.
     load.next.store(plan.scale.notifications, Ordering::Relaxed);
     plan.progress.step("after the crash", load.accepted());
+    let before = stage.service.cpu_seconds();
     stage.service.kill()?;
     let restarted = stage.arrivals.now();
     stage.service = Service::start(&stage.ground).await?;
@@ -34,13 +35,15 @@ pub(in crate::bench) async fn recovery(plan: &Plan) -> Result<Outcome, CommandFa
     let last = stage.arrivals.last().saturating_sub(restarted);
     let ready = stage.service.ready_after.as_secs_f64();
     let figure = |what: &str, value, unit| Figure::new("recovery", what, value, unit);
-    let figures = vec![
+    let mut figures = vec![
         figure("ready after", ready, "s").at_most(0.3),
         figure("last arrival after the restart", number(last) / 1e6, "s").at_most(5.0),
         figure("accepted before", number(accepted), ""),
         figure("lost", number(accepted.saturating_sub(unique)), "").at_most(0.0),
         figure("duplicates", number(total - unique), ""),
     ];
+    let used = before + stage.service.cpu_seconds();
+    figures.extend(stage.usage.figures("recovery", "", &stage.ground, used));
     let arrived = Arrived { name: "recovery", times: stage.arrivals.times() };
     Ok(Outcome { arrived: vec![arrived], ..Outcome::of(figures) })
 }

@@ -37,13 +37,14 @@ pub(in crate::bench) async fn start(plan: &Plan, history: Option<History>) -> Re
 
 async fn measure(ground: &Ground, name: &str) -> Result<Vec<Figure>, CommandFault> {
     let mut took = Vec::new();
-    let mut memory = 0.0;
+    let (mut memory, mut seconds) = (0.0, 0.0);
     for number in 1..=STARTS {
         let service = Service::start(ground).await?;
         took.push(u64::try_from(service.ready_after.as_micros()).unwrap_or(u64::MAX));
         if number == STARTS {
             tokio::time::sleep(IDLE).await;
             memory = service.memory_mib().0;
+            seconds = service.cpu_seconds();
         }
     }
     took.sort_unstable();
@@ -51,5 +52,6 @@ async fn measure(ground: &Ground, name: &str) -> Result<Vec<Figure>, CommandFaul
     Ok(vec![
         Figure::new("start", format!("ready after, {name}"), ready, "ms").at_most(150.0),
         Figure::new("start", format!("resident idle, {name}"), memory, "MiB").at_most(40.0),
+        Figure::new("start", format!("processor of a start, {name}"), seconds, "s"),
     ])
 }
