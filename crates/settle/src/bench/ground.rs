@@ -26,9 +26,10 @@ pub(crate) enum StoreKind {
 
 /// A store of its own, which goes when the run ends.
 pub(super) struct Ground {
+    /// Ends before its folder goes, as fields are dropped in this order.
+    postgres: Option<Postgres>,
     folder: TempDir,
     settings: Vec<(String, String)>,
-    postgres: Option<Postgres>,
 }
 
 /// A merchant and its key.
@@ -55,7 +56,7 @@ impl Ground {
         if let Some(postgres) = &postgres {
             settings.push(("SETTLE_DATABASE_URL".to_owned(), postgres.url.clone()));
         }
-        Ok(Ground { folder, settings, postgres })
+        Ok(Ground { postgres, folder, settings })
     }
 
     pub(super) fn folder(&self) -> &Path {

@@ -20,8 +20,8 @@ const CLAIM: i64 = 512;
 
 /// The store, and the merchant that owns everything in it.
 pub(super) struct History {
-    pub(super) ground: Ground,
     pub(super) context: Context,
+    pub(super) ground: Ground,
     pub(super) shop: Shop,
     /// Settlements in the store, each with its delivery.
     pub(super) rows: usize,
@@ -35,7 +35,7 @@ impl History {
         let shops = ground.shops(&context, 1, &[ENDPOINT.into()], "/hook").await?;
         let none = || CommandFault::Refused("no merchant was made".to_owned());
         let shop = shops.into_iter().next().ok_or_else(none)?;
-        Ok(History { ground, context, shop, rows: 0 })
+        Ok(History { context, ground, shop, rows: 0 })
     }
 
     /// Adds settlements, each with a delivery that was delivered, until there are so many. The service does

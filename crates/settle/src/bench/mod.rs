@@ -112,9 +112,13 @@ enum Scenario {
 
 impl Bench {
     pub(crate) async fn run(self) -> Result<(), CommandFault> {
-        match self.part {
-            Some(part) => part.run().await,
-            None => self.measure_all().await,
+        if let Some(part) = self.part {
+            return part.run().await;
+        }
+        tokio::select! {
+            measured = self.measure_all() => measured,
+            // Nothing stays behind: neither the processes nor gigabytes of scratch stores.
+            _ = tokio::signal::ctrl_c() => Err(CommandFault::Refused("interrupted".to_owned())),
         }
     }
 

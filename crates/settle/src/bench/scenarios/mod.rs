@@ -123,9 +123,10 @@ impl Usage {
 
 /// A running service with merchants, and who takes their notifications.
 struct Stage {
-    ground: Ground,
-    context: Context,
+    /// Ends before its store goes, as fields are dropped in this order.
     service: Service,
+    context: Context,
+    ground: Ground,
     arrivals: Arc<Arrivals>,
     shops: Arc<Vec<Shop>>,
     token: String,
@@ -142,7 +143,7 @@ impl Stage {
         let token = ground.operator(&context).await?;
         let service = Service::start(&ground).await?;
         let usage = Usage::begin(&ground);
-        Ok(Stage { ground, context, service, arrivals, shops, token, usage })
+        Ok(Stage { service, context, ground, arrivals, shops, token, usage })
     }
 
     fn address(&self) -> (watch::Sender<std::net::SocketAddr>, watch::Receiver<std::net::SocketAddr>) {
