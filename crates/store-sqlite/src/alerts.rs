@@ -32,7 +32,7 @@ settle_store::statements! {
                                WHERE last.merchant_id = unhex(row.value ->> 1)
                                  AND last.url = row.value ->> 2 AND last.closed_at IS NOT NULL
                                ORDER BY last.closed_at DESC LIMIT 1), ?2))
-        FROM json_each(?1) AS row WHERE true
+        FROM jsonb_each(?1) AS row WHERE true
         ON CONFLICT (merchant_id, url) WHERE closed_at IS NULL DO UPDATE
         SET deaths = deaths + excluded.deaths,
             delivery_ids = substr(delivery_ids || ',' || excluded.delivery_ids, 1, ?4),
@@ -63,7 +63,7 @@ settle_store::statements! {
         WHERE alert_id IN (SELECT unhex(value) FROM json_each(?1))";
     hot PUT_OFF = "
         UPDATE alerts SET due_at = later.due_at
-        FROM (SELECT unhex(row.value ->> 0) AS alert_id, row.value ->> 1 AS due_at FROM json_each(?1) AS row)
+        FROM (SELECT unhex(row.value ->> 0) AS alert_id, row.value ->> 1 AS due_at FROM jsonb_each(?1) AS row)
             AS later
         WHERE alerts.alert_id = later.alert_id";
 }

@@ -19,7 +19,7 @@ settle_store::statements! {
         FROM (SELECT unhex(row.value ->> 0) AS merchant_id, row.value ->> 1 AS settlements,
                      row.value ->> 2 AS pending, row.value ->> 3 AS delivered, row.value ->> 4 AS dead,
                      row.value ->> 5 AS due_at
-              FROM json_each(?1) AS row) AS changed
+              FROM jsonb_each(?1) AS row) AS changed
         WHERE merchant_counts.merchant_id = changed.merchant_id";
     // Deliveries have gone, or wait for longer. The time at which the merchant is due is written when the
     // first is due after ?2, or when it lags behind by more than ?3 microseconds: not for every row that is
@@ -39,7 +39,7 @@ settle_store::statements! {
                      (SELECT next_attempt_at FROM deliveries
                       WHERE merchant_id = unhex(row.value ->> 0) AND status = 'pending'
                       ORDER BY next_attempt_at LIMIT 1) AS first_at
-              FROM json_each(?1) AS row) AS changed
+              FROM jsonb_each(?1) AS row) AS changed
         WHERE merchant_counts.merchant_id = changed.merchant_id";
 }
 

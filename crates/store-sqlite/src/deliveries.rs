@@ -105,7 +105,7 @@ settle_store::statements! {
                                 created_at, next_attempt_at, url)
         SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), unhex(row.value ->> 2), ?2, 'pending', 0,
                row.value ->> 3, row.value ->> 3, row.value ->> 4
-        FROM json_each(?1) AS row";
+        FROM jsonb_each(?1) AS row";
     hot RECORD = "
         UPDATE deliveries
         SET status = state.status, attempts = state.attempts, delivered_at = state.delivered_at,
@@ -117,7 +117,7 @@ settle_store::statements! {
                    row.value ->> 5 AS next_attempt_at, row.value ->> 6 AS response_status,
                    row.value ->> 7 AS last_error, row.value ->> 8 AS seen_attempts,
                    row.value ->> 9 AS seen_next_attempt_at
-            FROM json_each(?1) AS row
+            FROM jsonb_each(?1) AS row
         ) AS state
         WHERE deliveries.merchant_id = state.merchant_id AND deliveries.delivery_id = state.delivery_id
           AND deliveries.status = 'pending' AND deliveries.attempts = state.seen_attempts
@@ -126,7 +126,7 @@ settle_store::statements! {
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?2
         FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id
-              FROM json_each(?1) AS row) AS asked
+              FROM jsonb_each(?1) AS row) AS asked
         WHERE deliveries.merchant_id = asked.merchant_id AND deliveries.delivery_id = asked.delivery_id
           AND deliveries.status = 'dead'
         RETURNING deliveries.merchant_id, deliveries.delivery_id, settlement_id, event_type, status, attempts,

@@ -4,7 +4,7 @@
 //! transactions begin with `BEGIN IMMEDIATE`, so that they never fail half-way for want of the lock, and each
 //! commit is on the disk before it returns (`synchronous = FULL`).
 //!
-//! Batches travel as one JSON argument that `json_each` unfolds, and pages as one JSON text. Differs because
+//! Batches travel as one JSON argument that `jsonb_each` unfolds, and pages as one JSON text. Differs because
 //! SQLite has no array parameters, and a value costs more than its bytes on the way from SQLite's thread.
 //!
 //! A limit is written `?1 + 0`: SQLite looks at a limit that is a mere parameter when it plans, and so plans

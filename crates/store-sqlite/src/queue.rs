@@ -64,11 +64,11 @@ settle_store::statements! {
         RETURNING shard, token";
     cold "when shards change hands" RELEASE = "
         UPDATE queue_shards SET dispatcher_id = NULL, token = NULL
-        FROM (SELECT row.value ->> 0 AS shard, unhex(row.value ->> 1) AS token FROM json_each(?1) AS row)
+        FROM (SELECT row.value ->> 0 AS shard, unhex(row.value ->> 1) AS token FROM jsonb_each(?1) AS row)
             AS given
         WHERE queue_shards.shard = given.shard AND queue_shards.token = given.token";
     hot FENCE = "
-        SELECT queue_shards.shard, queue_shards.token FROM json_each(?1) AS row
+        SELECT queue_shards.shard, queue_shards.token FROM jsonb_each(?1) AS row
         CROSS JOIN queue_shards
             ON queue_shards.shard = row.value ->> 0 AND queue_shards.token = unhex(row.value ->> 1)";
 }

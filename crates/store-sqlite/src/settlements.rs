@@ -42,17 +42,17 @@ settle_store::statements! {
     hot INSERT = "
         INSERT INTO settlements (merchant_id, settlement_id, list_key, record)
         SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), unhex(row.value ->> 2), row.value ->> 3
-        FROM json_each(?1) AS row";
+        FROM jsonb_each(?1) AS row";
     hot INSERT_PRICING = "
         INSERT INTO settlement_pricing
             (merchant_id, settlement_id, provider_rate, spread_revenue, partner_commission)
         SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), row.value ->> 2, row.value ->> 3, row.value ->> 4
-        FROM json_each(?1) AS row WHERE true
+        FROM jsonb_each(?1) AS row WHERE true
         ON CONFLICT DO NOTHING";
     hot FIND_STORED = "
         SELECT s.merchant_id, s.settlement_id, s.record,
                p.provider_rate, p.spread_revenue, p.partner_commission
-        FROM json_each(?1) AS row
+        FROM jsonb_each(?1) AS row
         CROSS JOIN settlements AS s
             ON s.merchant_id = unhex(row.value ->> 0) AND s.settlement_id = unhex(row.value ->> 1)
         LEFT JOIN settlement_pricing AS p
@@ -66,7 +66,7 @@ settle_store::statements! {
                     WHERE slice.merchant_id = unhex(row.value ->> 0) AND slice.from_key <= unhex(row.value ->> 1)
                     ORDER BY slice.from_key DESC LIMIT 1
                 ) AS from_key
-                FROM json_each(?1) AS row
+                FROM jsonb_each(?1) AS row
             ) GROUP BY merchant_id, from_key
         ) AS added
         WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
