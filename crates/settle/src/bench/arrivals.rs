@@ -69,13 +69,7 @@ impl Arrivals {
 
     /// Microseconds since the start.
     pub(super) fn now(&self) -> u64 {
-        self.clock_at(Instant::now())
-    }
-
-    /// Microseconds from the start to another time.
-    pub(super) fn clock_at(&self, at: Instant) -> u64 {
-        let micros = at.saturating_duration_since(self.started).as_micros();
-        u64::try_from(micros).unwrap_or(u64::MAX).max(1)
+        u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
     }
 
     /// When a settlement's notification arrived first.

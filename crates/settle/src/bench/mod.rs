@@ -32,6 +32,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::commands::CommandFault;
 use crate::output;
@@ -115,10 +116,18 @@ impl Bench {
         if let Some(part) = self.part {
             return part.run().await;
         }
+        for file in self.json.iter().chain(&self.plot) {
+            let opened = std::fs::File::options().create(true).append(true).open(file);
+            opened.map_err(|fault| CommandFault::Refused(format!("{}: {fault}", file.display())))?;
+        }
+        let mut hung_up = signal(SignalKind::hangup())?;
+        let mut terminated = signal(SignalKind::terminate())?;
+        // Nothing stays behind: neither the processes nor gigabytes of scratch stores.
         tokio::select! {
             measured = self.measure_all() => measured,
-            // Nothing stays behind: neither the processes nor gigabytes of scratch stores.
-            _ = tokio::signal::ctrl_c() => Err(CommandFault::Refused("interrupted".to_owned())),
+            _ = tokio::signal::ctrl_c() => Err(interrupted()),
+            _ = hung_up.recv() => Err(interrupted()),
+            _ = terminated.recv() => Err(interrupted()),
         }
     }
 
@@ -132,13 +141,20 @@ impl Bench {
         let (mut outcome, mut timings) = (Outcome::default(), Vec::new());
         let started = Instant::now();
         // What `growth` has filled is good for `start` too.
-        let mut history = None;
+        let (mut history, mut failed) = (None, None);
         for scenario in Scenario::value_variants() {
             if !self.scenario.is_empty() && !self.scenario.contains(scenario) {
                 continue;
             }
             let begun = Instant::now();
-            outcome.add(self.measure(*scenario, &plan, &mut history).await?);
+            match self.measure(*scenario, &plan, &mut history).await {
+                Ok(measured) => outcome.add(measured),
+                // What was measured until then is worth showing.
+                Err(fault) => {
+                    failed = Some(fault);
+                    break;
+                }
+            }
             let (scenario, seconds) = (scenario.name(), begun.elapsed().as_secs_f64());
             timings.push(Timing { scenario, seconds });
         }
@@ -147,6 +163,7 @@ impl Bench {
         figures.extend(ratio(&figures));
         // What is measured beside something else stands with its own kind.
         figures.sort_by_key(|figure| Scenario::position(figure.scenario));
+        output::print_text(&table(&figures))?;
         if let Some(file) = &self.json {
             let report = Report {
                 version: env!("CARGO_PKG_VERSION"),
@@ -165,12 +182,11 @@ impl Bench {
         if let Some(file) = &self.plot {
             std::fs::write(file, plot::draw(&outcome.arrived, &outcome.latencies))?;
         }
-        output::print_text(&table(&figures))?;
         let lost = figures.iter().filter(|figure| is_loss(figure)).any(|figure| figure.value > 0.0);
-        if lost {
-            Err(CommandFault::Refused("notifications were lost, see above".to_owned()))
-        } else {
-            Ok(())
+        match failed {
+            Some(fault) => Err(fault),
+            None if lost => Err(CommandFault::Refused("notifications were lost, see above".to_owned())),
+            None => Ok(()),
         }
     }
 
@@ -211,6 +227,10 @@ impl Scenario {
     fn position(name: &str) -> Option<usize> {
         Scenario::value_variants().iter().position(|scenario| scenario.name() == name)
     }
+}
+
+fn interrupted() -> CommandFault {
+    CommandFault::Refused("interrupted".to_owned())
 }
 
 fn is_loss(figure: &Figure) -> bool {

@@ -16,10 +16,10 @@ pub(in crate::bench) async fn latency(plan: &Plan) -> Result<Outcome, CommandFau
         let stage = Stage::set(plan, plan.scale.merchants, warm_up + count).await?;
         let (shops, token, operator) = (&stage.shops, stage.token.as_str(), stage.service.operator);
         plan.progress.step(&format!("{rate}/s"), warm_up + count);
-        at_rate(shops, token, operator, &stage.arrivals, 0..warm_up, rate).await;
+        let warming = at_rate(shops, token, operator, &stage.arrivals, 0..warm_up, rate).await;
         let took = at_rate(shops, token, operator, &stage.arrivals, warm_up..warm_up + count, rate).await;
-        let lost = took.iter().filter(|call| call.took.is_none()).count();
-        let calls: Vec<(u64, u64)> = took.iter().filter_map(|call| Some((call.due, call.took?))).collect();
+        let lost = warming.iter().chain(&took).filter(|call| call.took.is_none()).count();
+        let calls: Vec<(u64, u64)> = took.iter().filter_map(|call| Some((call.at, call.took?))).collect();
         let mut sorted: Vec<u64> = calls.iter().map(|(_, took)| *took).collect();
         sorted.sort_unstable();
         let at = |part| micros_to_ms(percentile(&sorted, part));

@@ -17,13 +17,22 @@ const PAGES: [(&str, &str); 3] = [
     ("deliveries delivered", "/v1/webhook/deliveries?limit=50&status=delivered"),
 ];
 
+/// Settlements of the merchant whose pages are asked for.
+const ROWS: usize = 2_000;
+/// Rows of a page, and what is in each of them once.
+const PAGE_ROWS: usize = 50;
+const MARK: &[u8] = b"\"settlement_id\":";
+
 /// Pages of 50 under 32 connections.
 pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, CommandFault> {
-    let stage = Stage::set(plan, 1, 2_000).await?;
-    let load = Load::new(stage.shops.clone(), &stage.token, 2_000, BATCH);
+    let stage = Stage::set(plan, 1, ROWS).await?;
+    let load = Load::new(stage.shops.clone(), &stage.token, ROWS, BATCH);
     let (_kept, address) = stage.address();
     load.post(1, address).await;
-    stage.arrivals.wait_for(2_000, plan.scale.patience).await;
+    let arrived = stage.arrivals.wait_for(ROWS, plan.scale.patience).await;
+    if arrived != ROWS || stage.wrong_states(ROWS).await? > 0.0 {
+        return Err(CommandFault::Refused(format!("{arrived} of {ROWS} notifications have arrived")));
+    }
     let target = if plan.store == StoreKind::Sqlite { 8_000.0 } else { 5_000.0 };
     let key = stage.shops[0].api_key.as_str();
     let mut figures = Vec::new();
@@ -33,6 +42,10 @@ pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, CommandFault
         plan.progress.step(&format!("{name} from memory"), 0);
         // At once after it, so that both find the machine in the same mood.
         let page = Client::connect(stage.service.api).await?.page(path, key).await?;
+        let rows = page.windows(MARK.len()).filter(|window| *window == MARK).count();
+        if rows != PAGE_ROWS {
+            return Err(CommandFault::Refused(format!("{path} has {rows} rows")));
+        }
         let memory = MemoryPage::start(&stage.ground, &page).await?;
         let (most, _) = hammer(memory.api, path, key, 200, plan.scale.flood).await?;
         let figure = |what: &str, value, unit| Figure::new("lists", format!("{name}: {what}"), value, unit);

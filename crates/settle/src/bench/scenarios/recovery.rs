@@ -38,7 +38,7 @@ pub(in crate::bench) async fn recovery(plan: &Plan) -> Result<Outcome, CommandFa
     let mut figures = vec![
         figure("ready after", ready, "s").at_most(0.3),
         figure("last arrival after the restart", number(last) / 1e6, "s").at_most(5.0),
-        figure("accepted before", number(accepted), ""),
+        figure("accepted", number(accepted), ""),
         figure("lost", number(accepted.saturating_sub(unique)), "").at_most(0.0),
         figure("duplicates", number(total - unique), ""),
     ];

@@ -42,9 +42,9 @@ async fn measure(ground: &Ground, name: &str) -> Result<Vec<Figure>, CommandFaul
         let service = Service::start(ground).await?;
         took.push(u64::try_from(service.ready_after.as_micros()).unwrap_or(u64::MAX));
         if number == STARTS {
+            seconds = service.cpu_seconds();
             tokio::time::sleep(IDLE).await;
             memory = service.memory_mib().0;
-            seconds = service.cpu_seconds();
         }
     }
     took.sort_unstable();
