@@ -5,13 +5,20 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use settle_domain::credential::CredentialHash;
+use tokio::time::timeout;
 
-/// What a look gave; `None` when it failed, or its task did.
+/// How long a look may take. A connection to a database that is gone may never say so: then everybody who
+/// comes later would wait behind it.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a look gave; `None` when it failed or did not end.
 type Found<T> = Option<Option<T>>;
 /// A look, and everybody who waits for it.
 type Look<T> = Shared<BoxFuture<'static, Found<T>>>;
@@ -68,7 +75,8 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
             before.await;
         }
         self.change(hash, |looks| looks.begun = looks.next.take());
-        let found = std::panic::AssertUnwindSafe(look).catch_unwind().await.ok().flatten();
+        let look = timeout(LOOK_TIMEOUT, AssertUnwindSafe(look).catch_unwind());
+        let found = look.await.ok().and_then(Result::ok).flatten();
         self.change(hash, |looks| looks.begun = None);
         found
     }
@@ -122,6 +130,19 @@ mod tests {
         assert_eq!(third.await.unwrap(), Some(Some(2)), "shared");
         assert_eq!(database.looks.load(Ordering::SeqCst), 2);
         assert!(lookups.0.lock().unwrap().is_empty(), "nothing is kept");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_look_that_never_ends_holds_up_nobody_for_ever() {
+        let lookups: Lookups<usize> = Lookups::default();
+        let stuck = tokio::spawn({
+            let lookups = lookups.clone();
+            async move { lookups.find(CredentialHash([1; 32]), std::future::pending()).await }
+        });
+        tokio::task::yield_now().await;
+        let next = lookups.find(CredentialHash([1; 32]), async { Some(Some(2)) }).await;
+        assert_eq!((stuck.await.unwrap(), next), (None, Some(Some(2))));
+        assert!(lookups.0.lock().unwrap().is_empty());
     }
 
     #[tokio::test]
