@@ -18,7 +18,7 @@ settle_store::statements! {
             AS changed (merchant_id, settlements, pending, delivered, dead, due_at)
         WHERE merchant_counts.merchant_id = changed.merchant_id";
     // Deliveries have gone, or wait for longer. The time at which the merchant is due is written when the
-    // first is due after $6, or when it lags behind by more than $7 seconds: not for every row that is sent.
+    // first is due after $7, or when it lags behind by more than $8 seconds: not for every row that is sent.
     // A row whose time stays as it is changes no index.
     hot COUNT_RECORDED = "
         UPDATE merchant_counts
@@ -28,19 +28,20 @@ settle_store::statements! {
             deliveries_dead = deliveries_dead + changed.dead,
             next_due_at = CASE
                 WHEN first.due_at IS NULL
-                THEN CASE WHEN own.next_due_at + $7 * interval '1 second' >= $6 THEN own.next_due_at END
-                WHEN first.due_at <= $6 AND first.due_at <= own.next_due_at + $7 * interval '1 second'
-                THEN own.next_due_at ELSE first.due_at END
-        FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
-            AS changed (merchant_id, settlements, pending, delivered, dead)
+                THEN CASE WHEN own.due_at + $8 * interval '1 second' >= $7 THEN own.due_at END
+                WHEN first.due_at <= $7 AND first.due_at <= own.due_at + $8 * interval '1 second'
+                THEN own.due_at ELSE first.due_at END
+        FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::timestamptz[])
+            AS changed (merchant_id, settlements, pending, delivered, dead, due_at)
         CROSS JOIN LATERAL (
-            SELECT next_due_at FROM merchant_counts WHERE merchant_id = changed.merchant_id LIMIT 1
+            SELECT least(next_due_at, changed.due_at) AS due_at FROM merchant_counts
+            WHERE merchant_id = changed.merchant_id LIMIT 1
         ) AS own
         LEFT JOIN LATERAL (
             -- Nothing pending is due before, and what was sent and not vacuumed yet lies there.
             SELECT next_attempt_at AS due_at FROM deliveries
             WHERE merchant_id = changed.merchant_id AND status = 'pending'
-              AND next_attempt_at >= own.next_due_at
+              AND next_attempt_at >= own.due_at
             ORDER BY next_attempt_at LIMIT 1
         ) AS first ON true
         WHERE merchant_counts.merchant_id = changed.merchant_id";
@@ -58,9 +59,10 @@ impl PostgresTx {
             .bind(array(&changes, |(_, change)| change.settlements))
             .bind(array(&changes, |(_, change)| change.pending))
             .bind(array(&changes, |(_, change)| change.delivered))
-            .bind(array(&changes, |(_, change)| change.dead));
+            .bind(array(&changes, |(_, change)| change.dead))
+            .bind(array(&changes, |(_, change)| change.due_at.map(At)));
         let query = match self.recorded_at {
-            None => query.bind(array(&changes, |(_, change)| change.due_at.map(At))),
+            None => query,
             Some(at) => query.bind(At(at)).bind(DUE_LAG.as_secs_f64()),
         };
         let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;

@@ -169,9 +169,7 @@ impl DeliveryReads for PostgresStore {
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         let after = after.unwrap_or(DeliveryCursor::START);
         let statement = if filter.status.is_some() { SEARCH_OF_STATUS } else { SEARCH };
-        // Planned with its values: for a limit it does not know, the planner would rather read and sort all
-        // that a merchant has.
-        let mut query = bind_filter(sqlx::query(statement).persistent(false), filter)
+        let mut query = bind_filter(sqlx::query(statement), filter)
             .bind(after.delivery_id.0)
             .bind(after.merchant_id.0)
             .bind(limit);
@@ -235,18 +233,17 @@ impl DeliveryWrites for PostgresTx {
             .bind(array(states, |state| state.delivery.last_error.as_deref()))
             .bind(array(states, |state| state.seen.attempts))
             .bind(array(states, |state| At(state.seen.next_attempt_at)));
-        let changed: HashSet<Uuid> =
+        let mut changed: HashSet<Uuid> =
             query.fetch_all(&mut *self.inner).await.map_err(store_error)?.into_iter().collect();
-        let changed = states.iter().filter(|state| changed.contains(&state.delivery.delivery_id.0));
-        let changed = changed.map(|state| {
-            let count = self.counts.of(state.merchant_id);
-            count.add(DeliveryStatus::Pending, -1);
-            count.add(state.delivery.status, 1);
-            state.delivery.delivery_id
-        });
-        let changed = changed.collect();
+        let mut recorded = Vec::with_capacity(changed.len());
+        for DeliveryState { merchant_id, delivery, .. } in states {
+            if changed.remove(&delivery.delivery_id.0) {
+                self.counts.of(*merchant_id).record(delivery);
+                recorded.push(delivery.delivery_id);
+            }
+        }
         self.recorded_at = Some(at);
-        Ok(changed)
+        Ok(recorded)
     }
 
     async fn delivery_requeue_many(
@@ -261,9 +258,7 @@ impl DeliveryWrites for PostgresTx {
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         let requeued = rows.iter().map(owned_delivery).collect::<StoreResult<Vec<_>>>()?;
         for (merchant, _) in &requeued {
-            let count = self.counts.of(*merchant);
-            count.add(DeliveryStatus::Dead, -1);
-            count.add_due(at);
+            self.counts.of(*merchant).requeue(at);
         }
         Ok(requeued)
     }

@@ -12,8 +12,8 @@ use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
-/// A batch as the one argument that `jsonb_each` unfolds: a tuple is a row. `json_each` would write each row as
-/// text, to be read again for every column.
+/// A batch as the one argument that `jsonb_each` unfolds: a tuple is a row. `json_each` would write each row
+/// as text, to be read again for every column.
 #[expect(clippy::expect_used, reason = "strings and numbers cannot fail to serialize into memory")]
 pub(crate) fn json_rows(rows: impl Iterator<Item = impl Serialize>) -> String {
     let rows: Vec<_> = rows.collect();

@@ -229,18 +229,17 @@ impl DeliveryWrites for SqliteTx {
             )
         }));
         let query = sqlx::query_scalar(RECORD).bind(rows);
-        let changed: HashSet<Uuid> =
+        let mut changed: HashSet<Uuid> =
             query.fetch_all(&mut *self.inner).await.map_err(store_error)?.into_iter().collect();
-        let changed = states.iter().filter(|state| changed.contains(&state.delivery.delivery_id.0));
-        let changed = changed.map(|state| {
-            let count = self.counts.of(state.merchant_id);
-            count.add(DeliveryStatus::Pending, -1);
-            count.add(state.delivery.status, 1);
-            state.delivery.delivery_id
-        });
-        let changed = changed.collect();
+        let mut recorded = Vec::with_capacity(changed.len());
+        for DeliveryState { merchant_id, delivery, .. } in states {
+            if changed.remove(&delivery.delivery_id.0) {
+                self.counts.of(*merchant_id).record(delivery);
+                recorded.push(delivery.delivery_id);
+            }
+        }
         self.recorded_at = Some(at);
-        Ok(changed)
+        Ok(recorded)
     }
 
     async fn delivery_requeue_many(
@@ -254,9 +253,7 @@ impl DeliveryWrites for SqliteTx {
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         let requeued = rows.iter().map(owned_delivery).collect::<StoreResult<Vec<_>>>()?;
         for (merchant, _) in &requeued {
-            let count = self.counts.of(*merchant);
-            count.add(DeliveryStatus::Dead, -1);
-            count.add_due(at);
+            self.counts.of(*merchant).requeue(at);
         }
         Ok(requeued)
     }

@@ -101,6 +101,8 @@ pub struct SqliteStore {
     path: PathBuf,
     readers: SqlitePool,
     writer: SqlitePool,
+    /// How to connect for a migration, which may take back more than fits into memory.
+    migrating: SqliteConnectOptions,
     slices: SliceMemory,
 }
 
@@ -122,8 +124,6 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
             .foreign_keys(true)
-            // What a statement that fails would have to take back is kept in memory, not in a file.
-            .pragma("temp_store", "memory")
             .pragma("journal_size_limit", JOURNAL_BYTES_KEPT)
             .pragma("wal_autocheckpoint", JOURNAL_PAGES_MAX);
         let pool = |connections_max: u32| {
@@ -134,7 +134,11 @@ impl SqliteStore {
         Ok(SqliteStore {
             path,
             readers,
-            writer: pool(1).connect_lazy_with(options.pragma("cache_size", WRITER_CACHE)),
+            // What a statement that fails would have to take back is kept in memory, not in a file.
+            writer: pool(1).connect_lazy_with(
+                options.clone().pragma("temp_store", "memory").pragma("cache_size", WRITER_CACHE),
+            ),
+            migrating: options,
             slices: SliceMemory::default(),
         })
     }
@@ -176,7 +180,10 @@ impl Store for SqliteStore {
 
     async fn migrate(&self) -> StoreResult<()> {
         let _lock = self.migration_lock().await?;
-        migrations::migrator().run(&self.writer).await.map_err(|fault| StoreError::Unexpected(fault.into()))
+        let pool = SqlitePoolOptions::new().max_connections(1).connect_lazy_with(self.migrating.clone());
+        let migrated = migrations::migrator().run(&pool).await;
+        pool.close().await;
+        migrated.map_err(|fault| StoreError::Unexpected(fault.into()))
     }
 
     async fn migrations_pending(&self) -> StoreResult<usize> {

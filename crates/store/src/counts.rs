@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use settle_domain::delivery::DeliveryStatus;
+use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 
@@ -20,24 +20,31 @@ pub struct CountChange {
     pub delivered: i64,
     /// Deliveries that are dead.
     pub dead: i64,
-    /// When the first of the deliveries is due that have come.
+    /// When the first of the deliveries is due that have come, or wait for another attempt.
     pub due_at: Option<Timestamp>,
 }
 
 impl CountChange {
-    /// Adds deliveries of a status, or takes them away.
-    pub fn add(&mut self, status: DeliveryStatus, number: i64) {
-        match status {
-            DeliveryStatus::Pending => self.pending += number,
-            DeliveryStatus::Delivered => self.delivered += number,
-            DeliveryStatus::Dead => self.dead += number,
-        }
-    }
-
     /// A pending delivery has come.
     pub fn add_due(&mut self, due_at: Timestamp) {
         self.pending += 1;
         self.due_at = Some(self.due_at.map_or(due_at, |earlier| earlier.min(due_at)));
+    }
+
+    /// A delivery was pending, and stands where it stands now.
+    pub fn record(&mut self, delivery: &Delivery) {
+        self.pending -= 1;
+        match delivery.status {
+            DeliveryStatus::Pending => self.add_due(delivery.next_attempt_at),
+            DeliveryStatus::Delivered => self.delivered += 1,
+            DeliveryStatus::Dead => self.dead += 1,
+        }
+    }
+
+    /// A delivery that was dead is pending again.
+    pub fn requeue(&mut self, due_at: Timestamp) {
+        self.dead -= 1;
+        self.add_due(due_at);
     }
 }
 

@@ -142,6 +142,7 @@ macro_rules! conformance_suite {
                 a_claim_takes_the_first_due,
                 a_claim_takes_only_what_is_pending,
                 depth_counts_what_waits,
+                a_merchant_is_due_for_what_came_with_an_outcome,
                 a_lone_dispatcher_holds_every_shard,
                 a_dead_dispatcher_is_replaced_at_once,
                 released_shards_are_free,

@@ -10,7 +10,9 @@ use super::fixtures::{
     at, clear_endpoint, delivery, endpoint, enqueue, fresh_dispatcher, fresh_uuid, listed, merchant,
     put_endpoint, record, record_states, record_states_at, refresh, requeue, settlement,
 };
-use crate::{Ask, Claimed, DUE_LAG, DueMerchant, Leases, NewDelivery, SHARDS, Shard, ShardLease, Store};
+use crate::{
+    Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, Leases, NewDelivery, SHARDS, Shard, ShardLease, Store,
+};
 
 const LEASE: Duration = Duration::from_secs(30);
 /// Looks at a database that needs a moment to see that a session has ended.
@@ -91,6 +93,26 @@ pub async fn the_time_a_merchant_is_due_follows_its_deliveries(store: &dyn Store
     assert_eq!(due(store, merchant).await, Some(at(40)));
     clear_endpoint(store, merchant, at(41)).await;
     assert_eq!(due(store, merchant).await, None);
+}
+
+/// Two have come and one is delivered, all in one transaction: the other is due.
+pub async fn a_merchant_is_due_for_what_came_with_an_outcome(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let (sent, waits) = (delivery(merchant, at(5)), delivery(merchant, at(7)));
+    let mut delivered = listed(&sent);
+    delivered
+        .apply(DeliveryEvent::Answered { response_status: 200 }, at(8), &RetryPolicy::default())
+        .unwrap();
+    let state = DeliveryState { merchant_id: merchant, seen: (&listed(&sent)).into(), delivery: delivered };
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.delivery_enqueue_many(&[sent, waits]).await.unwrap();
+    // The same outcome twice is one.
+    assert_eq!(tx.delivery_record_many(&[state.clone(), state], at(9)).await.unwrap().len(), 1);
+    tx.commit().await.unwrap();
+    assert_eq!(due(store, merchant).await, Some(at(7)));
+    let depth = store.queue_depth().await.unwrap();
+    assert_eq!((depth.pending, depth.dead, depth.first_due_at), (1, 0, Some(at(7))));
 }
 
 /// The delivery, the settlement it tells of, the merchant's present secret.

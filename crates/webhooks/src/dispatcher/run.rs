@@ -24,10 +24,13 @@ mod reports;
 
 /// How often is looked for what nobody has told of: retries, and what another process has enqueued.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// When is looked again after a look that has found all it can: what it found is served meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How often the queue is measured for the metrics.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
-/// Merchants found in one look.
+/// Merchants found in one look, and shards from the beginning of one look to that of the next.
 const MERCHANTS_FOUND_MAX: i64 = 4_096;
+const LOOK_STRIDE: usize = 13;
 /// Outcomes recorded in one transaction.
 const OUTCOMES_RECORDED_MAX: usize = 1_000;
 /// How long an outcome may wait for others to be recorded with it, and how many are not waited for. Nobody
@@ -100,6 +103,7 @@ pub(super) struct Run {
     lease: Call,
     release: Call,
     look: Call,
+    looks: usize,
     claim: Call,
     record: Call,
     measure: Call,
@@ -131,6 +135,7 @@ impl Run {
             lease: call(),
             release: call(),
             look: call(),
+            looks: 0,
             claim: call(),
             record: call(),
             measure: call(),
@@ -240,9 +245,13 @@ impl Run {
     /// Starts what leads to new attempts.
     fn start_serving(&mut self, now: Instant) {
         let ledger = self.parts.ledger.clone();
-        let shards = if self.look.is_due(now) { self.holdings.served() } else { Vec::new() };
+        let mut shards = if self.look.is_due(now) { self.holdings.served() } else { Vec::new() };
         if !shards.is_empty() {
             self.look.running = true;
+            // Each look begins elsewhere: when one finds all it can, the last shards are not always left out.
+            self.looks = self.looks.wrapping_add(LOOK_STRIDE);
+            let first = self.looks % shards.len();
+            shards.rotate_left(first);
             let until = self.parts.clock.now().plus(LOOK_INTERVAL);
             let resting = self.resting.keys().copied();
             let known: Vec<MerchantId> = self.lanes.hungry().chain(resting).collect();

@@ -14,8 +14,8 @@ use super::super::attempt::{self, Flight, Landing};
 use super::super::lanes::Verdict;
 use super::super::ledger::{Outcome, RecordedOutcomes};
 use super::{
-    BACKOFF_FIRST, BACKOFF_MAX, BUSY_WAIT, LOOK_INTERVAL, MEASURE_INTERVAL, RECORD_LINGER, RENEW_INTERVAL,
-    REST, Report, Run,
+    BACKOFF_FIRST, BACKOFF_MAX, BUSY_WAIT, LOOK_AGAIN, LOOK_INTERVAL, MEASURE_INTERVAL, MERCHANTS_FOUND_MAX,
+    RECORD_LINGER, RENEW_INTERVAL, REST, Report, Run,
 };
 
 impl Run {
@@ -52,6 +52,9 @@ impl Run {
             Report::Looked(found) => {
                 self.look.ended(now + LOOK_INTERVAL);
                 let found = self.checked(found, "to look for what is due").unwrap_or_default();
+                if i64::try_from(found.len()).is_ok_and(|number| number >= MERCHANTS_FOUND_MAX) {
+                    self.look.due = now + LOOK_AGAIN;
+                }
                 self.looked(found);
             }
             Report::Claimed(asks, found) => {
@@ -145,6 +148,7 @@ impl Run {
         }
         let holdings = &self.holdings;
         self.lanes.rest(|merchant| !holdings.serves(merchant));
+        self.suspects.retain(|merchant| holdings.serves(*merchant));
         // Whoever has the shard now makes these attempts again.
         let (kept, lost): (Vec<_>, Vec<_>) =
             self.outcomes.drain(..).partition(|(outcome, _)| holdings.holds(outcome.lease));
