@@ -43,8 +43,8 @@ impl Samples {
     }
 }
 
-/// The cost at each size, all of it one merchant's. Nobody asks for a vacuum or an analysis in between: a store
-/// must be good as it is.
+/// The cost at each size, all of it one merchant's. Nobody asks for a vacuum or an analysis in between: a
+/// store must be good as it is.
 ///
 /// Gives the history too, for whoever needs one.
 pub(in crate::bench) async fn growth(plan: &Plan) -> Result<(Outcome, History), CommandFault> {
