@@ -41,6 +41,9 @@ const RECORD_AT_ONCE: usize = 256;
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long outcomes of a merchant wait that somebody else is changing.
 const BUSY_WAIT: Duration = Duration::from_millis(100);
+/// How long shards that leave are kept, so that what is in flight in them lands: given back at once, those
+/// without work would go to whoever asks first, and all the work to the next.
+const RELEASE_WAIT: Duration = Duration::from_millis(200);
 /// How long nothing is asked of a database that has failed, at first and at most.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -311,6 +314,7 @@ impl Run {
             (!self.stopping && self.holdings.serves_any(), &self.look),
             (!self.stopping, &self.measure),
             (!self.stopping && self.claim.due > Instant::now(), &self.claim),
+            (self.holdings.is_leaving() && self.release.due > Instant::now(), &self.release),
         ];
         let due =
             calls.into_iter().filter(|(wanted, call)| *wanted && !call.running).map(|(_, call)| call.due);

@@ -15,7 +15,7 @@ use super::super::lanes::Verdict;
 use super::super::ledger::{Outcome, RecordedOutcomes};
 use super::{
     BACKOFF_FIRST, BACKOFF_MAX, BUSY_WAIT, LOOK_AGAIN, LOOK_INTERVAL, MEASURE_INTERVAL, MERCHANTS_FOUND_MAX,
-    RECORD_LINGER, RENEW_INTERVAL, REST, Report, Run,
+    RECORD_LINGER, RELEASE_WAIT, RENEW_INTERVAL, REST, Report, Run,
 };
 
 impl Run {
@@ -141,7 +141,11 @@ impl Run {
     }
 
     fn renewed(&mut self, leases: &Leases, asked_at: Instant) {
+        let was_leaving = self.holdings.is_leaving();
         let gained = self.holdings.renew(leases, asked_at, self.parts.settings.lease);
+        if self.holdings.is_leaving() && !was_leaving {
+            self.release.due = self.release.due.max(Instant::now() + RELEASE_WAIT);
+        }
         if gained {
             tracing::info!(shards = leases.held.len(), share = leases.share, "shards are served");
             self.look.due = Instant::now();
