@@ -4,7 +4,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use settle_domain::credential::{Credential, CredentialKind};
+use settle_domain::credential::{Credential, CredentialHash, CredentialKind};
 use settle_domain::ids::{KeyId, MerchantId};
 use settle_store::{AuthenticatedKey, StoreResult};
 
@@ -35,17 +35,11 @@ impl FromRequestParts<ApiState> for Caller {
 
 /// The key of a credential, together with others who ask for the same.
 async fn authenticate(state: &ApiState, credential: &Credential) -> StoreResult<Option<AuthenticatedKey>> {
-    let (store, hashes) = (state.store.clone(), state.ring.hashes(credential));
-    let Some(first) = hashes.first().copied() else { return Ok(None) };
-    let look = {
-        let (store, hashes) = (store.clone(), hashes.clone());
-        async move { store.key_authenticate(&hashes).await.ok() }
+    let look = |hashes: Vec<CredentialHash>| {
+        let store = state.store.clone();
+        async move { store.key_authenticate(&hashes).await }
     };
-    match state.keys().find(first, look).await {
-        Some(found) => Ok(found),
-        // Somebody's look has failed: this one's own says why.
-        None => store.key_authenticate(&hashes).await,
-    }
+    state.keys().authenticate(state.ring.hashes(credential), look).await
 }
 
 /// Why a request carries no credential.

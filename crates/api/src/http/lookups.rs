@@ -12,6 +12,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use settle_domain::credential::CredentialHash;
+use settle_store::StoreResult;
 use tokio::time::timeout;
 
 /// How long a look may take. A connection to a database that is gone may never say so: then everybody who
@@ -45,9 +46,26 @@ impl<T> Default for Lookups<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Lookups<T> {
-    /// What the database says of a credential. Only one of those who wait together looks, with its own way to
-    /// do it; `None` when that failed.
-    pub async fn find<F>(&self, hash: CredentialHash, look: F) -> Found<T>
+    /// What the database says of a credential, of which these are the hashes. Only one of those who wait
+    /// together looks; if that fails, each looks itself, and its own look says why.
+    pub async fn authenticate<F>(
+        &self,
+        hashes: Vec<CredentialHash>,
+        look: impl Fn(Vec<CredentialHash>) -> F,
+    ) -> StoreResult<Option<T>>
+    where
+        F: Future<Output = StoreResult<Option<T>>> + Send + 'static,
+    {
+        let Some(first) = hashes.first().copied() else { return Ok(None) };
+        let shared = look(hashes.clone());
+        match self.find(first, async move { shared.await.ok() }).await {
+            Some(found) => Ok(found),
+            None => look(hashes).await,
+        }
+    }
+
+    /// What one of those who wait together found; `None` when its look failed.
+    async fn find<F>(&self, hash: CredentialHash, look: F) -> Found<T>
     where
         F: Future<Output = Option<Option<T>>> + Send + 'static,
     {

@@ -3,7 +3,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use settle_domain::credential::{Credential, CredentialKind};
+use settle_domain::credential::{Credential, CredentialHash, CredentialKind};
 use settle_domain::ids::OperatorId;
 use settle_store::StoreResult;
 
@@ -34,15 +34,9 @@ impl FromRequestParts<OperatorState> for Operator {
 
 /// The operator of a token, together with others who ask for the same.
 async fn authenticate(state: &OperatorState, token: &Credential) -> StoreResult<Option<OperatorId>> {
-    let (store, hashes) = (state.store.clone(), state.ring.hashes(token));
-    let Some(first) = hashes.first().copied() else { return Ok(None) };
-    let look = {
-        let (store, hashes) = (store.clone(), hashes.clone());
-        async move { store.operator_authenticate(&hashes).await.ok() }
+    let look = |hashes: Vec<CredentialHash>| {
+        let store = state.store.clone();
+        async move { store.operator_authenticate(&hashes).await }
     };
-    match state.operators.find(first, look).await {
-        Some(found) => Ok(found),
-        // Somebody's look has failed: this one's own says why.
-        None => store.operator_authenticate(&hashes).await,
-    }
+    state.operators.authenticate(state.ring.hashes(token), look).await
 }
