@@ -1,7 +1,5 @@
 //! Notification deliveries.
 
-use std::collections::HashSet;
-
 use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
@@ -74,10 +72,10 @@ settle_store::statements! {
             SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
                    delivered_at, next_attempt_at, response_status, last_error, url
             FROM deliveries
-            WHERE merchant_id = owner.merchant_id AND status = $8
+            WHERE merchant_id = owner.merchant_id AND status BETWEEN $8 AND $8
               AND delivery_id >= $3 AND ($4 = '' OR starts_with(url, $4))
               AND (delivery_id, merchant_id) < ($5, $6)
-            ORDER BY delivery_id DESC LIMIT $7
+            ORDER BY status DESC, delivery_id DESC LIMIT $7
         ) AS found
         WHERE owner.merchant_id BETWEEN $1 AND $2
         ORDER BY found.delivery_id DESC, owner.merchant_id DESC LIMIT $7";
@@ -233,17 +231,9 @@ impl DeliveryWrites for PostgresTx {
             .bind(array(states, |state| state.delivery.last_error.as_deref()))
             .bind(array(states, |state| state.seen.attempts))
             .bind(array(states, |state| At(state.seen.next_attempt_at)));
-        let mut changed: HashSet<Uuid> =
-            query.fetch_all(&mut *self.inner).await.map_err(store_error)?.into_iter().collect();
-        let mut recorded = Vec::with_capacity(changed.len());
-        for DeliveryState { merchant_id, delivery, .. } in states {
-            if changed.remove(&delivery.delivery_id.0) {
-                self.counts.of(*merchant_id).record(delivery);
-                recorded.push(delivery.delivery_id);
-            }
-        }
+        let changed: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         self.recorded_at = Some(at);
-        Ok(recorded)
+        Ok(self.counts.record(states, changed))
     }
 
     async fn delivery_requeue_many(

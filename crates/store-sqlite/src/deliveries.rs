@@ -1,7 +1,5 @@
 //! Notification deliveries.
 
-use std::collections::HashSet;
-
 use async_trait::async_trait;
 use serde::Deserialize;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
@@ -229,17 +227,9 @@ impl DeliveryWrites for SqliteTx {
             )
         }));
         let query = sqlx::query_scalar(RECORD).bind(rows);
-        let mut changed: HashSet<Uuid> =
-            query.fetch_all(&mut *self.inner).await.map_err(store_error)?.into_iter().collect();
-        let mut recorded = Vec::with_capacity(changed.len());
-        for DeliveryState { merchant_id, delivery, .. } in states {
-            if changed.remove(&delivery.delivery_id.0) {
-                self.counts.of(*merchant_id).record(delivery);
-                recorded.push(delivery.delivery_id);
-            }
-        }
+        let changed: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         self.recorded_at = Some(at);
-        Ok(recorded)
+        Ok(self.counts.record(states, changed))
     }
 
     async fn delivery_requeue_many(

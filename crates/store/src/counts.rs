@@ -3,11 +3,14 @@
 //! A backend notes what changes while it works and writes it down when the transaction commits: a row that is
 //! changed twice in one transaction is written twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use settle_domain::delivery::{Delivery, DeliveryStatus};
-use settle_domain::ids::MerchantId;
+use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::time::Timestamp;
+use uuid::Uuid;
+
+use crate::DeliveryState;
 
 /// By how much the counts of one merchant change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,7 +35,7 @@ impl CountChange {
     }
 
     /// A delivery was pending, and stands where it stands now.
-    pub fn record(&mut self, delivery: &Delivery) {
+    fn record(&mut self, delivery: &Delivery) {
         self.pending -= 1;
         match delivery.status {
             DeliveryStatus::Pending => self.add_due(delivery.next_attempt_at),
@@ -56,6 +59,19 @@ impl CountChanges {
     /// What changes of one merchant.
     pub fn of(&mut self, merchant: MerchantId) -> &mut CountChange {
         self.0.entry(merchant).or_default()
+    }
+
+    /// Outcomes were recorded, of those deliveries that were changed. Gives them, each once.
+    pub fn record(&mut self, states: &[DeliveryState], changed: Vec<Uuid>) -> Vec<DeliveryId> {
+        let mut changed: HashSet<Uuid> = changed.into_iter().collect();
+        let mut recorded = Vec::with_capacity(changed.len());
+        for DeliveryState { merchant_id, delivery, .. } in states {
+            if changed.remove(&delivery.delivery_id.0) {
+                self.of(*merchant_id).record(delivery);
+                recorded.push(delivery.delivery_id);
+            }
+        }
+        recorded
     }
 
     /// All that was noted; it is forgotten here.

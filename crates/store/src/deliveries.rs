@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
+use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use uuid::Uuid;
 
@@ -22,6 +23,25 @@ pub struct NewDelivery {
     pub url: String,
     /// When it is enqueued.
     pub created_at: Timestamp,
+}
+
+/// What the log shows of it once it is enqueued.
+impl From<&NewDelivery> for Delivery {
+    fn from(new: &NewDelivery) -> Delivery {
+        Delivery {
+            delivery_id: new.delivery_id,
+            settlement_id: new.settlement_id,
+            event_type: EVENT_TYPE.to_owned(),
+            status: DeliveryStatus::Pending,
+            attempts: 0,
+            created_at: new.created_at,
+            delivered_at: None,
+            next_attempt_at: new.created_at,
+            response_status: None,
+            last_error: None,
+            url: new.url.clone(),
+        }
+    }
 }
 
 /// Where a delivery stands after an attempt.
