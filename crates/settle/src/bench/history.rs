@@ -1,9 +1,8 @@
 //! A store with a long history: one merchant owns all of it, which is the hardest case.
 
-use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
+use settle_domain::delivery::{Delivery, DeliveryEvent, RetryPolicy};
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
-use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{Ask, BATCH_MAX, DeliveryState, NewDelivery, NewSettlement, Seen};
 
@@ -67,7 +66,7 @@ impl History {
             })
             .collect();
         let states: Vec<DeliveryState> =
-            deliveries.iter().map(|new| self.delivered(pending(new), now)).collect();
+            deliveries.iter().map(|new| self.delivered(new.into(), now)).collect();
         let mut tx = self.context.store.begin().await?;
         tx.merchant_lock(&[self.shop.merchant_id]).await?;
         tx.settlement_record_many(&settlements).await?;
@@ -102,22 +101,5 @@ impl History {
         // What is pending can be answered.
         let _ = delivery.apply(DeliveryEvent::Answered { response_status: 200 }, at, &RetryPolicy::default());
         DeliveryState { merchant_id: self.shop.merchant_id, seen, delivery }
-    }
-}
-
-/// A delivery as it stands once it is enqueued.
-fn pending(new: &NewDelivery) -> Delivery {
-    Delivery {
-        delivery_id: new.delivery_id,
-        settlement_id: new.settlement_id,
-        event_type: EVENT_TYPE.to_owned(),
-        status: DeliveryStatus::Pending,
-        attempts: 0,
-        created_at: new.created_at,
-        delivered_at: None,
-        next_attempt_at: new.created_at,
-        response_status: None,
-        last_error: None,
-        url: new.url.clone(),
     }
 }
