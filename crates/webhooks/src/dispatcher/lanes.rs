@@ -5,6 +5,10 @@
 //! that an endpoint that hangs soon holds one place instead of many. Of the places all lanes share, a quarter
 //! is kept for lanes that have nothing in flight and whose endpoint has not failed lately: however many
 //! endpoints hang, another merchant's first attempt finds room.
+//!
+//! An attempt that has ended frees its place in the window at once. Until its outcome is recorded the
+//! database shows the delivery as due: the lane remembers it, and it keeps its place among those that all
+//! lanes share, so that no more than these are made again after a crash.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -21,7 +25,7 @@ const ROWS_ASKED_MAX: usize = 512;
 /// The bounds on what is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InFlightLimits {
-    /// Deliveries of all merchants.
+    /// Deliveries of all merchants, with those not recorded yet.
     pub total: usize,
     /// Deliveries of one merchant.
     pub per_merchant: usize,
@@ -42,6 +46,8 @@ pub enum Verdict {
 struct Lane {
     window: usize,
     in_flight: HashSet<DeliveryId>,
+    /// What has landed and is not recorded yet.
+    unrecorded: HashSet<DeliveryId>,
     /// How many the claim under way asks for.
     asked: usize,
     /// Whether there may be more that is due.
@@ -56,12 +62,17 @@ impl Lane {
     }
 
     /// Half of the window is free, so that a claim is worth its price.
-    fn is_ready(&self) -> bool {
-        self.hungry && self.asked == 0 && self.room() * 2 >= self.window
+    fn is_ready(&self, limits: InFlightLimits) -> bool {
+        self.hungry && self.asked == 0 && self.room() * 2 >= self.window && !self.is_held_up(limits)
     }
 
-    fn is_idle(&self) -> bool {
-        !self.hungry && self.asked == 0 && self.in_flight.is_empty()
+    /// Whether it must wait until more of what has landed is recorded.
+    fn is_held_up(&self, limits: InFlightLimits) -> bool {
+        self.unrecorded.len() >= 2 * limits.per_merchant
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.in_flight.is_empty() || !self.unrecorded.is_empty() || self.asked > 0
     }
 }
 
@@ -72,13 +83,14 @@ pub struct Lanes {
     lanes: HashMap<MerchantId, Lane>,
     ring: VecDeque<MerchantId>,
     in_flight: usize,
+    unrecorded: usize,
 }
 
 impl Lanes {
     /// No lanes yet.
     #[must_use]
     pub fn new(limits: InFlightLimits) -> Lanes {
-        Lanes { limits, lanes: HashMap::new(), ring: VecDeque::new(), in_flight: 0 }
+        Lanes { limits, lanes: HashMap::new(), ring: VecDeque::new(), in_flight: 0, unrecorded: 0 }
     }
 
     /// A merchant may have something due.
@@ -97,16 +109,16 @@ impl Lanes {
         let mut passed_over = VecDeque::new();
         while asks.len() < MERCHANTS_ASKED_MAX
             && rows < ROWS_ASKED_MAX
-            && self.in_flight + rows < self.limits.total
+            && self.in_flight + self.unrecorded + rows < self.limits.total
         {
             let Some(merchant_id) = self.ring.pop_front() else { break };
             let Some(lane) = self.lanes.get_mut(&merchant_id) else { continue };
             lane.queued = false;
-            if !lane.is_ready() {
+            if !lane.is_ready(self.limits) {
                 // It comes back when there is room in its window.
                 continue;
             }
-            let taken = self.in_flight + rows;
+            let taken = self.in_flight + self.unrecorded + rows;
             let open = (self.limits.total - self.limits.total / 4).saturating_sub(taken);
             // Of the places that are kept, each gets one.
             let is_first = lane.in_flight.is_empty() && lane.window >= first_window(self.limits);
@@ -160,19 +172,30 @@ impl Lanes {
         }
     }
 
-    /// A delivery is not in flight any more.
+    /// A delivery is not in flight any more. It is remembered until it is [`Lanes::recorded`].
     pub fn landed(&mut self, merchant: MerchantId, delivery: DeliveryId, verdict: Verdict) {
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
         if !lane.in_flight.remove(&delivery) {
             return;
         }
         self.in_flight -= 1;
+        lane.unrecorded.insert(delivery);
+        self.unrecorded += 1;
         lane.window = match verdict {
             Verdict::Well => (lane.window + 1).min(self.limits.per_merchant),
             Verdict::Badly => (lane.window / 2).max(1),
             Verdict::Unknown => lane.window,
         };
         self.settle(merchant);
+    }
+
+    /// What came of a delivery that has landed is recorded, or never will be.
+    pub fn recorded(&mut self, merchant: MerchantId, delivery: DeliveryId) {
+        let Some(lane) = self.lanes.get_mut(&merchant) else { return };
+        if lane.unrecorded.remove(&delivery) {
+            self.unrecorded -= 1;
+            self.settle(merchant);
+        }
     }
 
     /// Forgets what may be due at merchants, but not what is in flight.
@@ -187,11 +210,11 @@ impl Lanes {
         }
     }
 
-    /// Deliveries of the given merchants that are in flight.
+    /// Deliveries of the given merchants that a claim must not find again.
     #[must_use]
-    pub fn in_flight_of(&self, asks: &[Ask]) -> Vec<DeliveryId> {
+    pub fn taken_of(&self, asks: &[Ask]) -> Vec<DeliveryId> {
         let lanes = asks.iter().filter_map(|ask| self.lanes.get(&ask.merchant_id));
-        lanes.flat_map(|lane| lane.in_flight.iter().copied()).collect()
+        lanes.flat_map(|lane| lane.in_flight.iter().chain(&lane.unrecorded).copied()).collect()
     }
 
     /// Deliveries in flight.
@@ -205,24 +228,29 @@ impl Lanes {
         self.lanes.iter().filter(|(_, lane)| lane.hungry).map(|(merchant, _)| *merchant)
     }
 
-    /// Whether a merchant has something in flight.
+    /// Whether a merchant has something in flight or to be recorded.
     #[must_use]
     pub fn is_busy(&self, merchant: MerchantId) -> bool {
-        self.lanes.get(&merchant).is_some_and(|lane| !lane.in_flight.is_empty() || lane.asked > 0)
+        self.lanes.get(&merchant).is_some_and(Lane::is_busy)
     }
 
-    /// Merchants with something in flight.
+    /// Merchants with something in flight or to be recorded.
     pub fn busy(&self) -> impl Iterator<Item = MerchantId> + '_ {
-        let busy = self.lanes.iter().filter(|(_, lane)| !lane.in_flight.is_empty() || lane.asked > 0);
-        busy.map(|(merchant, _)| *merchant)
+        self.lanes.iter().filter(|(_, lane)| lane.is_busy()).map(|(merchant, _)| *merchant)
+    }
+
+    /// Whether a merchant is not served until more of what it has is recorded.
+    #[must_use]
+    pub fn is_held_up(&self, merchant: MerchantId) -> bool {
+        self.lanes.get(&merchant).is_some_and(|lane| lane.is_held_up(self.limits))
     }
 
     /// Puts a lane into the ring if it is ready, and ends it if there is nothing left of it.
     fn settle(&mut self, merchant: MerchantId) {
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
-        if lane.is_idle() {
+        if !lane.hungry && !lane.is_busy() {
             self.lanes.remove(&merchant);
-        } else if lane.is_ready() {
+        } else if lane.is_ready(self.limits) {
             queue(lane, merchant, &mut self.ring);
         }
     }

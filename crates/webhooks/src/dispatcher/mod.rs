@@ -10,7 +10,7 @@
 //!
 //! One task drives everything and never waits for anything in particular: calls to the database and attempts
 //! run beside it and report back. Claims and records are batches that grow by themselves under load, because
-//! the next one starts when the last has ended. A delivery stays in flight until its outcome is recorded, so
+//! the next one starts when the last has ended. A delivery is remembered until its outcome is recorded, so
 //! that no claim can find it a second time.
 
 use std::sync::Arc;

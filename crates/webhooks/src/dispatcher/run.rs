@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::attempt::{Landing, Secrets};
 use super::holdings::Holdings;
-use super::lanes::{Lanes, Verdict};
+use super::lanes::Lanes;
 use super::ledger::{Outcome, RecordedOutcomes};
 use super::{Dispatcher, RENEW_INTERVAL};
 
@@ -33,10 +33,11 @@ const MERCHANTS_FOUND_MAX: i64 = 4_096;
 const LOOK_STRIDE: usize = 13;
 /// Outcomes recorded in one transaction.
 const OUTCOMES_RECORDED_MAX: usize = 1_000;
-/// How long an outcome may wait for others to be recorded with it, and how many are not waited for. Nobody
-/// waits for a record but the lane whose place it frees.
-const RECORD_LINGER: Duration = Duration::from_millis(20);
+/// How long an outcome may wait for others to be recorded with it, how many are recorded at once, and what
+/// part of the places they may take until then.
+const RECORD_LINGER: Duration = Duration::from_millis(50);
 const RECORD_AT_ONCE: usize = 256;
+const UNRECORDED_PART: usize = 4;
 /// How long a database may take to answer: longer than it lets a statement wait for a lock.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long outcomes of a merchant wait that somebody else is changing.
@@ -58,7 +59,7 @@ enum Report {
     Released(Vec<ShardLease>, StoreResult<()>),
     Looked(StoreResult<Vec<DueMerchant>>),
     Claimed(Vec<Ask>, StoreResult<Vec<Claimed>>),
-    Recorded(Vec<(Outcome, Verdict)>, StoreResult<RecordedOutcomes>),
+    Recorded(Vec<Outcome>, StoreResult<RecordedOutcomes>),
     Measured(StoreResult<QueueDepth>),
     Told(StoreResult<()>),
     Refreshed(StoreResult<()>),
@@ -94,7 +95,7 @@ pub(super) struct Run {
     /// Merchants that rest.
     resting: HashMap<MerchantId, Instant>,
     /// What is to be recorded.
-    outcomes: Vec<(Outcome, Verdict)>,
+    outcomes: Vec<Outcome>,
     /// Merchants of other dispatchers that have something due.
     others: BTreeSet<MerchantId>,
     /// Merchants that have counted as due for so long that there may be nothing left.
@@ -218,18 +219,18 @@ impl Run {
             let (id, lease, ledger) = (self.id, self.parts.settings.lease, ledger.clone());
             self.call(async move { Report::Leased(now, within(ledger.lease(id, lease)).await) });
         }
-        if self.outcomes.len() >= RECORD_AT_ONCE && self.failures == 0 {
+        let at_once = RECORD_AT_ONCE.min(self.parts.settings.in_flight.total / UNRECORDED_PART);
+        if self.outcomes.len() >= at_once && self.failures == 0 {
             self.record.due = now;
         }
         if !self.outcomes.is_empty() && self.record.is_due(now) {
             self.record.running = true;
             let number = self.outcomes.len().min(OUTCOMES_RECORDED_MAX);
-            let batch: Vec<_> = self.outcomes.drain(..number).collect();
+            let outcomes: Vec<Outcome> = self.outcomes.drain(..number).collect();
             let (at, ledger) = (self.parts.clock.now(), ledger.clone());
             self.call(async move {
-                let outcomes: Vec<Outcome> = batch.iter().map(|(outcome, _)| outcome.clone()).collect();
                 let recorded = within(ledger.record(&outcomes, at)).await;
-                Report::Recorded(batch, recorded)
+                Report::Recorded(outcomes, recorded)
             });
         }
         if !self.others.is_empty() && self.tell.is_due(now) {
@@ -267,10 +268,10 @@ impl Run {
             let asks = self.lanes.asks();
             if !asks.is_empty() {
                 self.claim.running = true;
-                let in_flight = self.lanes.in_flight_of(&asks);
+                let taken = self.lanes.taken_of(&asks);
                 let (at, ledger) = (self.parts.clock.now(), ledger.clone());
                 self.call(async move {
-                    let found = within(ledger.claim(&asks, &in_flight, at)).await;
+                    let found = within(ledger.claim(&asks, &taken, at)).await;
                     Report::Claimed(asks, found)
                 });
             }

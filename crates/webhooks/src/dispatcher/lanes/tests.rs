@@ -17,11 +17,13 @@ fn merchant(number: u128) -> MerchantId {
     MerchantId(Uuid::from_u128(number))
 }
 
-/// A queue behind the lanes: how many deliveries of each merchant wait, and which are in flight.
+/// A queue behind the lanes: how many deliveries of each merchant wait, which are in flight, and which have
+/// landed and are not recorded.
 #[derive(Default)]
 struct Queue {
     waiting: BTreeMap<MerchantId, usize>,
     in_flight: BTreeMap<MerchantId, BTreeSet<DeliveryId>>,
+    unrecorded: BTreeMap<MerchantId, BTreeSet<DeliveryId>>,
     next: u128,
 }
 
@@ -57,7 +59,19 @@ impl Queue {
     fn land(&mut self, lanes: &mut Lanes, merchant: MerchantId, verdict: Verdict) {
         if let Some(id) = self.in_flight.entry(merchant).or_default().pop_first() {
             lanes.landed(merchant, id, verdict);
+            self.unrecorded.entry(merchant).or_default().insert(id);
         }
+    }
+
+    fn record(&mut self, lanes: &mut Lanes, merchant: MerchantId) {
+        for id in std::mem::take(self.unrecorded.entry(merchant).or_default()) {
+            lanes.recorded(merchant, id);
+        }
+    }
+
+    fn land_and_record(&mut self, lanes: &mut Lanes, merchant: MerchantId, verdict: Verdict) {
+        self.land(lanes, merchant, verdict);
+        self.record(lanes, merchant);
     }
 
     fn of(&self, merchant: MerchantId) -> usize {
@@ -102,7 +116,7 @@ fn however_many_hang_the_first_of_another_finds_a_place() {
     }
     // Each has timed out, and what it has next hangs too.
     for number in (0..100).cycle().take(10_000) {
-        queue.land(&mut lanes, merchant(number), Verdict::Badly);
+        queue.land_and_record(&mut lanes, merchant(number), Verdict::Badly);
         queue.claim_all(&mut lanes);
     }
     assert!(lanes.in_flight() >= LIMITS.total - LIMITS.total / 4, "every place they may have is taken");
@@ -120,7 +134,7 @@ fn a_quarter_of_the_places_is_for_those_with_nothing_in_flight() {
     for _ in 0..200 {
         queue.claim_all(&mut lanes);
         for number in 0..4 {
-            queue.land(&mut lanes, merchant(number), Verdict::Well);
+            queue.land_and_record(&mut lanes, merchant(number), Verdict::Well);
         }
     }
     queue.claim_all(&mut lanes);
@@ -136,12 +150,12 @@ fn a_window_grows_with_success_and_shrinks_with_failure() {
     queue.add(&mut lanes, shop, 10_000);
     for _ in 0..100 {
         queue.claim_all(&mut lanes);
-        queue.land(&mut lanes, shop, Verdict::Well);
+        queue.land_and_record(&mut lanes, shop, Verdict::Well);
     }
     queue.claim_all(&mut lanes);
     assert!(queue.of(shop) > LIMITS.per_merchant / 2, "{}", queue.of(shop));
     while queue.of(shop) > 0 {
-        queue.land(&mut lanes, shop, Verdict::Badly);
+        queue.land_and_record(&mut lanes, shop, Verdict::Badly);
     }
     queue.claim_all(&mut lanes);
     assert_eq!(queue.of(shop), 1, "an endpoint that fails is asked one at a time");
@@ -158,10 +172,37 @@ fn turns_go_round() {
         let turn = queue.claim(&mut lanes);
         served.extend(turn.iter().copied());
         for shop in turn {
-            queue.land(&mut lanes, shop, Verdict::Well);
+            queue.land_and_record(&mut lanes, shop, Verdict::Well);
         }
     }
     assert_eq!(served, [0, 1, 2, 0, 1, 2].map(merchant));
+}
+
+#[test]
+fn what_has_landed_frees_its_place_and_is_not_claimed_again() {
+    let (mut lanes, mut queue) = (Lanes::new(LIMITS), Queue::default());
+    let shop = merchant(1);
+    queue.add(&mut lanes, shop, 10_000);
+    let ask = [Ask { merchant_id: shop, number: 1 }];
+    for _ in 0..10 {
+        queue.claim_all(&mut lanes);
+        queue.land(&mut lanes, shop, Verdict::Well);
+    }
+    assert_eq!(lanes.in_flight(), queue.of(shop));
+    assert_eq!(queue.unrecorded[&shop].len(), 10);
+    let taken: BTreeSet<DeliveryId> = lanes.taken_of(&ask).into_iter().collect();
+    assert_eq!(taken, queue.in_flight[&shop].union(&queue.unrecorded[&shop]).copied().collect());
+    assert!(!lanes.is_held_up(shop));
+    // Nothing of it is recorded, and so there is an end to it.
+    for _ in 0..1_000 {
+        queue.claim_all(&mut lanes);
+        queue.land(&mut lanes, shop, Verdict::Well);
+    }
+    assert!(lanes.is_held_up(shop) && lanes.is_busy(shop));
+    assert_eq!(queue.of(shop), 0);
+    assert!(queue.unrecorded[&shop].len() <= 3 * LIMITS.per_merchant);
+    queue.record(&mut lanes, shop);
+    assert_eq!(queue.claim(&mut lanes), [shop], "it goes on");
 }
 
 /// What may happen to lanes.
@@ -171,6 +212,7 @@ enum Step {
     Claim,
     Fail,
     Land(u128, Verdict),
+    Record(u128),
     Rest(u128),
 }
 
@@ -181,6 +223,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Claim),
         Just(Step::Fail),
         (0u128..6, verdict).prop_map(|(merchant, verdict)| Step::Land(merchant, verdict)),
+        (0u128..6).prop_map(Step::Record),
         (0u128..6).prop_map(Step::Rest),
     ]
 }
@@ -199,12 +242,14 @@ proptest! {
                     lanes.not_claimed(&asks);
                 }
                 Step::Land(number, verdict) => queue.land(&mut lanes, merchant(number), verdict),
+                Step::Record(number) => queue.record(&mut lanes, merchant(number)),
                 Step::Rest(number) => lanes.rest(|resting| resting == merchant(number)),
             }
             let flying: usize = queue.in_flight.values().map(BTreeSet::len).sum();
             prop_assert_eq!(lanes.in_flight(), flying);
-            prop_assert!(flying <= LIMITS.total);
             prop_assert!(queue.in_flight.values().all(|own| own.len() <= LIMITS.per_merchant));
+            let unrecorded: usize = queue.unrecorded.values().map(BTreeSet::len).sum();
+            prop_assert!(flying + unrecorded <= LIMITS.total);
         }
         for number in 0..6 {
             lanes.wake(merchant(number));
@@ -215,7 +260,7 @@ proptest! {
             prop_assert!(rounds < 100_000, "somebody waits for ever: {:?}", queue.waiting);
             queue.claim(&mut lanes);
             for number in 0..6 {
-                queue.land(&mut lanes, merchant(number), Verdict::Well);
+                queue.land_and_record(&mut lanes, merchant(number), Verdict::Well);
             }
         }
     }

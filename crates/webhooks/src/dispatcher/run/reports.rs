@@ -64,12 +64,12 @@ impl Run {
                     None => self.lanes.not_claimed(&asks),
                 }
             }
-            Report::Recorded(batch, recorded) => {
-                self.record.ended(now);
+            Report::Recorded(outcomes, recorded) => {
+                self.record.ended(now + RECORD_LINGER);
                 match self.checked(recorded, "to record outcomes") {
-                    Some(recorded) => self.recorded(batch, &recorded),
+                    Some(recorded) => self.recorded(outcomes, &recorded),
                     // A fault of ours: what was found out is not lost, and recorded as soon as it can be.
-                    None => self.outcomes.splice(..0, batch).for_each(drop),
+                    None => self.outcomes.splice(..0, outcomes).for_each(drop),
                 }
             }
             Report::Measured(depth) => {
@@ -155,11 +155,10 @@ impl Run {
         self.suspects.retain(|merchant| holdings.serves(*merchant));
         // Whoever has the shard now makes these attempts again.
         let (kept, lost): (Vec<_>, Vec<_>) =
-            self.outcomes.drain(..).partition(|(outcome, _)| holdings.holds(outcome.lease));
+            self.outcomes.drain(..).partition(|outcome| holdings.holds(outcome.lease));
         self.outcomes = kept;
-        for (outcome, _) in lost {
-            let delivery = outcome.state.delivery.delivery_id;
-            self.landed(outcome.state.merchant_id, delivery, Verdict::Unknown);
+        for Outcome { state, .. } in lost {
+            self.lanes.recorded(state.merchant_id, state.delivery.delivery_id);
         }
     }
 
@@ -200,7 +199,7 @@ impl Run {
         let lease = self.holdings.lease_of(merchant);
         let covered = self.holdings.covers(Instant::now(), self.parts.settings.timeout);
         let Some(lease) = lease.filter(|_| covered && !self.stopping) else {
-            self.landed(merchant, delivery, Verdict::Unknown);
+            self.come_to_nothing(merchant, delivery);
             return;
         };
         let flight = Flight { lease, claimed };
@@ -220,7 +219,7 @@ impl Run {
             Err(fault) => {
                 tracing::error!(%merchant, %fault, "a webhook secret cannot be opened: nothing is sent");
                 self.put_to_rest(merchant);
-                self.landed(merchant, delivery, Verdict::Unknown);
+                self.come_to_nothing(merchant, delivery);
             }
         }
     }
@@ -246,13 +245,13 @@ impl Run {
         let (merchant, delivery) = (flight.claimed.merchant_id, flight.claimed.delivery.delivery_id);
         if !self.holdings.holds(flight.lease) {
             tracing::info!(%merchant, %delivery, "an attempt ended after its shard was lost: it does not count");
-            self.landed(merchant, delivery, Verdict::Unknown);
+            self.come_to_nothing(merchant, delivery);
             return;
         }
         let Some(attempt) = attempt else {
             tracing::error!(%merchant, %delivery, "the sender panicked: the attempt does not count");
             self.put_to_rest(merchant);
-            self.landed(merchant, delivery, Verdict::Unknown);
+            self.come_to_nothing(merchant, delivery);
             return;
         };
         let class = attempt.fault.as_ref().map_or("delivered", |fault| fault.class());
@@ -266,22 +265,27 @@ impl Run {
 
     /// Keeps an outcome until it is recorded, for a moment together with others.
     fn remember(&mut self, outcome: Outcome, verdict: Verdict) {
+        let (merchant, delivery) = (outcome.state.merchant_id, outcome.state.delivery.delivery_id);
+        self.landed(merchant, delivery, verdict);
         if self.outcomes.is_empty() {
             self.record.due = self.record.due.max(Instant::now() + RECORD_LINGER);
         }
-        self.outcomes.push((outcome, verdict));
+        self.outcomes.push(outcome);
+        if self.lanes.is_held_up(merchant) && self.failures == 0 {
+            self.record.due = Instant::now();
+        }
     }
 
-    fn recorded(&mut self, batch: Vec<(Outcome, Verdict)>, recorded: &RecordedOutcomes) {
+    fn recorded(&mut self, outcomes: Vec<Outcome>, recorded: &RecordedOutcomes) {
         let now = self.parts.clock.now();
-        for (outcome, verdict) in batch {
+        for outcome in outcomes {
             if recorded.busy.contains(&outcome.state.merchant_id) {
                 self.record.due = Instant::now() + BUSY_WAIT;
-                self.outcomes.push((outcome, verdict));
+                self.outcomes.push(outcome);
                 continue;
             }
             let DeliveryState { merchant_id, delivery, .. } = outcome.state;
-            self.landed(merchant_id, delivery.delivery_id, verdict);
+            self.lanes.recorded(merchant_id, delivery.delivery_id);
             // What is due later is found by looking.
             if delivery.status == DeliveryStatus::Pending
                 && delivery.next_attempt_at <= now.plus(LOOK_INTERVAL)
@@ -289,6 +293,12 @@ impl Run {
                 self.due(DueMerchant { merchant_id, due_at: delivery.next_attempt_at });
             }
         }
+    }
+
+    /// A delivery is not in flight any more, and there is nothing to record of it.
+    fn come_to_nothing(&mut self, merchant: MerchantId, delivery: DeliveryId) {
+        self.landed(merchant, delivery, Verdict::Unknown);
+        self.lanes.recorded(merchant, delivery);
     }
 
     /// A delivery is not in flight any more.
