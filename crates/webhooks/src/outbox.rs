@@ -8,14 +8,15 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
-use settle_store::{BATCH_MAX, NewDelivery, NewSettlement, Store, StoreError, StoreResult, Tx};
+use settle_store::{BATCH_MAX, Claimed, NewDelivery, NewSettlement, Store, StoreError, StoreResult, Tx};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::wake::Wake;
+use crate::wake::{FRESH_MAX, Wake};
 
 /// Callers that wait for their turn; the next one waits until there is room.
 const WAITING_MAX: usize = 1_024;
@@ -23,14 +24,44 @@ const WAITING_MAX: usize = 1_024;
 const LINGER: Duration = Duration::from_millis(1);
 const EXPECTED_MIN: usize = 4;
 
+/// Notifications that were enqueued, and the endpoints they go to.
+#[derive(Debug)]
+pub struct Enqueued {
+    /// The notifications.
+    pub deliveries: Vec<NewDelivery>,
+    endpoints: HashMap<MerchantId, Endpoint>,
+}
+
+impl Enqueued {
+    /// Tells the dispatcher, once the transaction is committed. A few it can send without reading them back.
+    pub fn wake(&self, wake: &Wake, settlements: &[NewSettlement]) {
+        if self.deliveries.len() > FRESH_MAX {
+            wake.merchants(self.deliveries.iter().map(|delivery| delivery.merchant_id));
+            return;
+        }
+        let records: HashMap<_, _> =
+            settlements.iter().map(|row| ((row.merchant_id, row.settlement_id), &row.record)).collect();
+        let fresh = self.deliveries.iter().filter_map(|new| {
+            let merchant_id = new.merchant_id;
+            Some(Claimed {
+                merchant_id,
+                delivery: new.into(),
+                record: (*records.get(&(merchant_id, new.settlement_id))?).clone(),
+                secret: Some(self.endpoints.get(&merchant_id)?.secret.clone()),
+            })
+        });
+        wake.fresh(fresh.collect());
+    }
+}
+
 /// Enqueues a notification of each settlement just recorded whose merchant has an endpoint, in the
-/// settlements' own transaction. Gives the merchants notified, once for each notification.
+/// settlements' own transaction.
 pub async fn enqueue(
     tx: &mut dyn Tx,
     recorded: &[(MerchantId, SettlementId)],
     now: Timestamp,
     entropy: &dyn Entropy,
-) -> StoreResult<Vec<MerchantId>> {
+) -> StoreResult<Enqueued> {
     let merchants: BTreeSet<MerchantId> = recorded.iter().map(|(merchant, _)| *merchant).collect();
     let merchants: Vec<MerchantId> = merchants.into_iter().collect();
     let endpoints: HashMap<_, _> = tx.endpoint_find_locked(&merchants).await?.into_iter().collect();
@@ -48,7 +79,7 @@ pub async fn enqueue(
         })
         .collect();
     tx.delivery_enqueue_many(&deliveries).await?;
-    Ok(deliveries.iter().map(|delivery| delivery.merchant_id).collect())
+    Ok(Enqueued { deliveries, endpoints })
 }
 
 /// What became of one caller's settlements.
@@ -228,10 +259,11 @@ impl Worker {
         if !outcome.conflicting.is_empty() {
             return Err(RecordFault::Conflicts(outcome.conflicting));
         }
-        let notified = enqueue(&mut *tx, &outcome.recorded, self.clock.now(), &*self.entropy).await?;
+        let enqueued = enqueue(&mut *tx, &outcome.recorded, self.clock.now(), &*self.entropy).await?;
         tx.commit().await?;
-        let notified: HashSet<MerchantId> = notified.into_iter().collect();
-        self.wake.merchants(notified.iter().copied());
+        enqueued.wake(&self.wake, settlements);
+        let notified: HashSet<MerchantId> =
+            enqueued.deliveries.iter().map(|delivery| delivery.merchant_id).collect();
         let mut fresh: HashSet<_> = outcome.recorded.into_iter().collect();
         let mut rest = settlements;
         let outcomes = sizes.iter().map(|size| {

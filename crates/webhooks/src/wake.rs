@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use settle_domain::ids::MerchantId;
-use settle_store::Store;
+use settle_store::{Claimed, Store};
 use tokio::sync::Notify;
+
+/// Deliveries that are handed over, at most; of more the merchants alone are named.
+pub const FRESH_MAX: usize = 256;
 
 /// Merchants that have something due, as those who made it so say. A hint and no more: what is lost is found
 /// by looking. Cheap to clone.
@@ -14,36 +17,66 @@ pub struct Wake(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// A set: however often a merchant is named before the dispatcher looks, it is there once.
-    merchants: Mutex<BTreeSet<MerchantId>>,
+    woken: Mutex<Woken>,
     notify: Notify,
+}
+
+/// What the dispatcher is woken for.
+#[derive(Debug, Default)]
+pub struct Woken {
+    /// Merchants with something due. A set: however often one is named before the dispatcher looks, it is
+    /// there once.
+    pub merchants: BTreeSet<MerchantId>,
+    /// Deliveries that were committed just now, with all that a claim would give: they need not be read back.
+    pub fresh: Vec<Claimed>,
+}
+
+impl Woken {
+    fn is_empty(&self) -> bool {
+        self.merchants.is_empty() && self.fresh.is_empty()
+    }
 }
 
 impl Wake {
     /// Says that these merchants have something due.
     pub fn merchants(&self, merchants: impl IntoIterator<Item = MerchantId>) {
-        let mut waiting = self.waiting();
-        let before = waiting.len();
-        waiting.extend(merchants);
-        if waiting.len() > before {
-            drop(waiting);
+        self.add(|woken| woken.merchants.extend(merchants));
+    }
+
+    /// Hands over deliveries that have just been committed and are due.
+    pub fn fresh(&self, deliveries: Vec<Claimed>) {
+        self.add(|woken| {
+            if woken.fresh.len() + deliveries.len() <= FRESH_MAX {
+                woken.fresh.extend(deliveries);
+            } else {
+                woken.merchants.extend(deliveries.iter().map(|delivery| delivery.merchant_id));
+            }
+        });
+    }
+
+    fn add(&self, add: impl FnOnce(&mut Woken)) {
+        let mut woken = self.woken_so_far();
+        let was_empty = woken.is_empty();
+        add(&mut woken);
+        if was_empty && !woken.is_empty() {
+            drop(woken);
             self.0.notify.notify_one();
         }
     }
 
-    /// Waits until there are merchants, and takes them all.
-    pub async fn woken(&self) -> BTreeSet<MerchantId> {
+    /// Waits until there is something, and takes it all.
+    pub async fn woken(&self) -> Woken {
         loop {
-            let merchants = std::mem::take(&mut *self.waiting());
-            if !merchants.is_empty() {
-                return merchants;
+            let woken = std::mem::take(&mut *self.woken_so_far());
+            if !woken.is_empty() {
+                return woken;
             }
             self.0.notify.notified().await;
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, BTreeSet<MerchantId>> {
-        self.0.merchants.lock().unwrap_or_else(PoisonError::into_inner)
+    fn woken_so_far(&self) -> MutexGuard<'_, Woken> {
+        self.0.woken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -51,7 +84,9 @@ impl Wake {
 /// task that runs it.
 pub async fn pass_on(wake: Wake, store: Arc<dyn Store>) {
     loop {
-        let merchants: Vec<MerchantId> = wake.woken().await.into_iter().collect();
+        let Woken { mut merchants, fresh } = wake.woken().await;
+        merchants.extend(fresh.iter().map(|delivery| delivery.merchant_id));
+        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
         if let Err(fault) = store.wake_others(&merchants).await {
             tracing::warn!(%fault, "other processes were not woken: they find what is due when they look");
         }

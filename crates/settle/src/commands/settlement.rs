@@ -127,9 +127,9 @@ impl Import {
         done.recorded += outcome.recorded.len();
         done.unchanged += settlements.len() - outcome.recorded.len();
         if self.notify {
-            let notified = outbox::enqueue(tx, &outcome.recorded, SystemClock.now(), &SystemEntropy).await?;
-            done.notified += notified.len();
-            done.merchants.extend(notified);
+            let enqueued = outbox::enqueue(tx, &outcome.recorded, SystemClock.now(), &SystemEntropy).await?;
+            done.notified += enqueued.deliveries.len();
+            done.merchants.extend(enqueued.deliveries.iter().map(|delivery| delivery.merchant_id));
         }
         Ok(())
     }

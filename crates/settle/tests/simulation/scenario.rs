@@ -205,11 +205,13 @@ impl Simulation {
         self.set_endpoint(merchant_id).await;
     }
 
-    /// Settlements complete, and their notifications are enqueued with them; now and then nobody is woken.
+    /// Settlements complete, and their notifications are enqueued with them. The dispatcher is handed them,
+    /// or told of the merchant, or nobody is woken.
     async fn settle(&self, merchant: MerchantId) {
         let (store, world, entropy) = (self.store.clone(), self.world.clone(), self.entropy.clone());
         let number = 1 + self.world.dice.below(4);
-        let is_told = !self.world.dice.once_in(4);
+        let (is_handed_over, is_told) = (self.world.dice.once_in(2), !self.world.dice.once_in(4));
+        let wake = self.wake.clone();
         exclusive(&self.turn, async move {
             let now = world.clock.now();
             let id = |_| SettlementId::new(now, &*entropy);
@@ -220,11 +222,14 @@ impl Simulation {
             let recorded = tx.settlement_record_many(&settlements).await.expect("recorded").recorded;
             let enqueued = outbox::enqueue(&mut *tx, &recorded, now, &*entropy).await.expect("enqueued");
             tx.commit().await.expect("a commit");
-            world.tell(format_args!("{number} settlements, {} notifications", enqueued.len()));
+            world.tell(format_args!("{number} settlements, {} notifications", enqueued.deliveries.len()));
             track(&*store, &world, merchant, &settlements).await;
+            if is_handed_over && is_told {
+                enqueued.wake(&wake, &settlements);
+            }
         })
         .await;
-        if is_told {
+        if is_told && !is_handed_over {
             self.wake.merchants([merchant]);
         }
     }

@@ -57,6 +57,18 @@ struct Lane {
 }
 
 impl Lane {
+    fn first(limits: InFlightLimits) -> Lane {
+        Lane { window: first_window(limits), ..Lane::default() }
+    }
+
+    /// Places it may take of those that all lanes share, when so many are taken. Of those that are kept, each
+    /// gets one.
+    fn places(&self, limits: InFlightLimits, taken: usize) -> usize {
+        let open = (limits.total - limits.total / 4).saturating_sub(taken);
+        let is_first = self.in_flight.is_empty() && self.window >= first_window(limits);
+        open.max(usize::from(is_first && taken < limits.total))
+    }
+
     fn room(&self) -> usize {
         self.window.saturating_sub(self.in_flight.len() + self.asked)
     }
@@ -84,33 +96,45 @@ pub struct Lanes {
     ring: VecDeque<MerchantId>,
     in_flight: usize,
     unrecorded: usize,
+    /// What the claim under way asks for.
+    asked: usize,
 }
 
 impl Lanes {
     /// No lanes yet.
     #[must_use]
     pub fn new(limits: InFlightLimits) -> Lanes {
-        Lanes { limits, lanes: HashMap::new(), ring: VecDeque::new(), in_flight: 0, unrecorded: 0 }
+        let (lanes, ring) = (HashMap::new(), VecDeque::new());
+        Lanes { limits, lanes, ring, in_flight: 0, unrecorded: 0, asked: 0 }
     }
 
     /// A merchant may have something due.
     pub fn wake(&mut self, merchant: MerchantId) {
-        let window = first_window(self.limits);
-        let lane = self.lanes.entry(merchant).or_insert_with(|| Lane { window, ..Lane::default() });
+        let lane = self.lanes.entry(merchant).or_insert_with(|| Lane::first(self.limits));
         lane.hungry = true;
         queue(lane, merchant, &mut self.ring);
+    }
+
+    /// Takes a delivery that nobody has asked for, if it would be claimed at once: nothing of its merchant
+    /// waits before it, there is room, and no claim is under way that may find it too.
+    pub fn take(&mut self, fresh: &Claimed) -> bool {
+        let taken = self.taken();
+        let lane = self.lanes.entry(fresh.merchant_id).or_insert_with(|| Lane::first(self.limits));
+        let is_next = !lane.hungry && lane.asked == 0 && !lane.is_held_up(self.limits);
+        let has_room = lane.room() > 0 && lane.places(self.limits, taken) > 0;
+        let is_taken = is_next && has_room && lane.in_flight.insert(fresh.delivery.delivery_id);
+        self.in_flight += usize::from(is_taken);
+        is_taken
     }
 
     /// What to claim now, each merchant in its turn. The claim's result is told to [`Lanes::claimed`] before
     /// the next is asked for.
     pub fn asks(&mut self) -> Vec<Ask> {
         let mut asks = Vec::new();
+        let taken = self.taken();
         let mut rows = 0;
         let mut passed_over = VecDeque::new();
-        while asks.len() < MERCHANTS_ASKED_MAX
-            && rows < ROWS_ASKED_MAX
-            && self.in_flight + self.unrecorded + rows < self.limits.total
-        {
+        while asks.len() < MERCHANTS_ASKED_MAX && rows < ROWS_ASKED_MAX && taken + rows < self.limits.total {
             let Some(merchant_id) = self.ring.pop_front() else { break };
             let Some(lane) = self.lanes.get_mut(&merchant_id) else { continue };
             lane.queued = false;
@@ -118,12 +142,8 @@ impl Lanes {
                 // It comes back when there is room in its window.
                 continue;
             }
-            let taken = self.in_flight + self.unrecorded + rows;
-            let open = (self.limits.total - self.limits.total / 4).saturating_sub(taken);
-            // Of the places that are kept, each gets one.
-            let is_first = lane.in_flight.is_empty() && lane.window >= first_window(self.limits);
-            let kept = usize::from(is_first && taken < self.limits.total);
-            let number = power_of_two_below(lane.room().min(open.max(kept)).min(ROWS_ASKED_MAX - rows));
+            let places = lane.places(self.limits, taken + rows);
+            let number = power_of_two_below(lane.room().min(places).min(ROWS_ASKED_MAX - rows));
             if number == 0 {
                 lane.queued = true;
                 passed_over.push_back(merchant_id);
@@ -138,11 +158,18 @@ impl Lanes {
         while let Some(merchant) = passed_over.pop_back() {
             self.ring.push_front(merchant);
         }
+        self.asked = rows;
         asks
+    }
+
+    /// Places taken of those that all lanes share.
+    fn taken(&self) -> usize {
+        self.in_flight + self.unrecorded + self.asked
     }
 
     /// What the claim found: it is in flight from now on.
     pub fn claimed(&mut self, asks: &[Ask], found: &[Claimed]) {
+        self.asked = 0;
         for claimed in found {
             if let Some(lane) = self.lanes.get_mut(&claimed.merchant_id)
                 && lane.in_flight.insert(claimed.delivery.delivery_id)
@@ -163,6 +190,7 @@ impl Lanes {
 
     /// The claim failed: it will be asked for again.
     pub fn not_claimed(&mut self, asks: &[Ask]) {
+        self.asked = 0;
         for ask in asks {
             if let Some(lane) = self.lanes.get_mut(&ask.merchant_id) {
                 lane.asked = 0;

@@ -19,6 +19,7 @@ use super::holdings::Holdings;
 use super::lanes::Lanes;
 use super::ledger::{Outcome, RecordedOutcomes};
 use super::{Dispatcher, RENEW_INTERVAL};
+use crate::wake::Woken;
 
 mod reports;
 
@@ -161,7 +162,7 @@ impl Run {
                 // without end: what is behind gets its turn.
                 biased;
                 () = &mut stop => break,
-                merchants = wake.woken() => self.wake(merchants),
+                woken = wake.woken() => self.wake(woken),
                 () = sleep_until(next_due) => self.ring(),
                 Some(report) = self.calls.next() => self.take(report),
                 Some(landed) = self.attempts.join_next() => self.land_all(landed.ok()),
@@ -341,13 +342,27 @@ impl Run {
     }
 
     /// Merchants have something due, somebody says.
-    fn wake(&mut self, merchants: BTreeSet<MerchantId>) {
-        for merchant in merchants {
-            if self.holdings.serves(merchant) {
-                self.serve(merchant);
+    fn wake(&mut self, woken: Woken) {
+        let covered = self.holdings.covers(Instant::now(), self.parts.settings.timeout);
+        for fresh in woken.fresh {
+            let merchant = fresh.merchant_id;
+            let is_served = self.holdings.serves(merchant) && !self.resting.contains_key(&merchant);
+            if covered && is_served && self.lanes.take(&fresh) {
+                self.send(fresh);
             } else {
-                self.others.insert(merchant);
+                self.wake_one(merchant);
             }
+        }
+        for merchant in woken.merchants {
+            self.wake_one(merchant);
+        }
+    }
+
+    fn wake_one(&mut self, merchant: MerchantId) {
+        if self.holdings.serves(merchant) {
+            self.serve(merchant);
+        } else {
+            self.others.insert(merchant);
         }
     }
 

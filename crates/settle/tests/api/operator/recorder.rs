@@ -2,6 +2,7 @@
 //!
 //! These tests run on one thread: whatever is asked for in one `join!` is waiting when the recorder looks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -11,9 +12,9 @@ use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::seams::{Clock, SeededEntropy};
 use settle_domain::time::Timestamp;
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{BATCH_MAX, NewSettlement};
+use settle_store::{Ask, BATCH_MAX, NewSettlement};
 use settle_webhooks::outbox::{RecordFault, Recorded, Recorder};
-use settle_webhooks::wake::Wake;
+use settle_webhooks::wake::{FRESH_MAX, Wake};
 
 use crate::service::Setup;
 
@@ -26,6 +27,7 @@ on_both_stores! {
     the_same_settlement_from_two_callers_is_recorded_and_notified_once,
     two_callers_with_two_contents_the_first_one_wins,
     only_merchants_with_an_endpoint_are_notified_and_woken,
+    of_a_large_batch_the_merchants_alone_are_woken,
     what_was_there_is_not_notified_again,
     a_caller_that_goes_away_is_not_waited_for,
     a_store_that_is_away_is_told_to_everyone,
@@ -225,8 +227,27 @@ async fn only_merchants_with_an_endpoint_are_notified_and_woken(setup: Setup) {
     assert_eq!(deliveries[0].settlement_id, settlement.settlement_id);
     assert_eq!(deliveries[0].url, fixtures::endpoint(b"").url);
     assert_eq!((recording.settlements(without).await, recording.deliveries(without).await), (1, Vec::new()));
-    let woken = tokio::time::timeout(Duration::ZERO, recording.wake.woken()).await;
-    assert_eq!(woken.unwrap().into_iter().collect::<Vec<_>>(), [with]);
+    let woken = tokio::time::timeout(Duration::ZERO, recording.wake.woken()).await.unwrap();
+    assert_eq!(woken.merchants, BTreeSet::new());
+    let ask = [Ask { merchant_id: with, number: 2 }];
+    let claimed = recording.store.queue_claim(&ask, &[], deliveries[0].created_at).await.unwrap();
+    assert_eq!(woken.fresh, claimed, "what is handed over is what a claim would give");
+}
+
+async fn of_a_large_batch_the_merchants_alone_are_woken(setup: Setup) {
+    let recording = Recording::start(setup).await;
+    let merchant = recording.merchant().await;
+    let settlements: Vec<NewSettlement> = (0..=FRESH_MAX).map(|_| new(merchant)).collect();
+    assert_eq!(recording.record(settlements).await.unwrap(), recorded(FRESH_MAX + 1));
+    let woken = tokio::time::timeout(Duration::ZERO, recording.wake.woken()).await.unwrap();
+    assert_eq!((woken.merchants, woken.fresh), (BTreeSet::from([merchant]), Vec::new()));
+    // What is handed over before the dispatcher looks has a bound as well.
+    for _ in 0..3 {
+        let settlements = (0..FRESH_MAX / 2).map(|_| new(merchant)).collect::<Vec<_>>();
+        recording.record(settlements).await.unwrap();
+    }
+    let woken = tokio::time::timeout(Duration::ZERO, recording.wake.woken()).await.unwrap();
+    assert_eq!((woken.merchants, woken.fresh.len()), (BTreeSet::from([merchant]), FRESH_MAX));
 }
 
 async fn what_was_there_is_not_notified_again(setup: Setup) {

@@ -36,8 +36,13 @@ impl Queue {
     /// One claim: gives whom it served, in order.
     fn claim(&mut self, lanes: &mut Lanes) -> Vec<MerchantId> {
         let asks = lanes.asks();
+        self.find(lanes, &asks);
+        asks.into_iter().map(|ask| ask.merchant_id).collect()
+    }
+
+    fn find(&mut self, lanes: &mut Lanes, asks: &[Ask]) {
         let mut found = Vec::new();
-        for ask in &asks {
+        for ask in asks {
             let waiting = self.waiting.entry(ask.merchant_id).or_default();
             let number = usize::try_from(ask.number).unwrap().min(*waiting);
             *waiting -= number;
@@ -48,8 +53,20 @@ impl Queue {
                 found.push(claimed(ask.merchant_id, id));
             }
         }
-        lanes.claimed(&asks, &found);
-        asks.into_iter().map(|ask| ask.merchant_id).collect()
+        lanes.claimed(asks, &found);
+    }
+
+    /// A delivery is made, and handed over if it is taken.
+    fn hand_over(&mut self, lanes: &mut Lanes, merchant: MerchantId) -> bool {
+        self.next += 1;
+        let id = DeliveryId(Uuid::from_u128(self.next));
+        let is_taken = lanes.take(&claimed(merchant, id));
+        if is_taken {
+            self.in_flight.entry(merchant).or_default().insert(id);
+        } else {
+            self.add(lanes, merchant, 1);
+        }
+        is_taken
     }
 
     fn claim_all(&mut self, lanes: &mut Lanes) {
@@ -205,10 +222,32 @@ fn what_has_landed_frees_its_place_and_is_not_claimed_again() {
     assert_eq!(queue.claim(&mut lanes), [shop], "it goes on");
 }
 
+#[test]
+fn what_is_handed_over_is_taken_when_a_claim_would_take_it() {
+    let (mut lanes, mut queue) = (Lanes::new(LIMITS), Queue::default());
+    let shop = merchant(1);
+    for _ in 0..WINDOW_FIRST {
+        assert!(queue.hand_over(&mut lanes, shop));
+    }
+    assert!(!queue.hand_over(&mut lanes, shop), "its window is full");
+    queue.land_and_record(&mut lanes, shop, Verdict::Well);
+    assert!(!queue.hand_over(&mut lanes, shop), "another one waits");
+    while queue.of(shop) > 0 {
+        queue.land_and_record(&mut lanes, shop, Verdict::Well);
+    }
+    let asks = lanes.asks();
+    assert!(!queue.hand_over(&mut lanes, shop), "the claim may find it too");
+    assert!(queue.hand_over(&mut lanes, merchant(2)));
+    queue.find(&mut lanes, &asks);
+    assert_eq!((queue.of(shop), queue.waiting[&shop]), (3, 0));
+}
+
 /// What may happen to lanes.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Add(u128, usize),
+    Take(u128),
+    TakeDuringClaim(u128),
     Claim,
     Fail,
     Land(u128, Verdict),
@@ -220,6 +259,8 @@ fn step() -> impl Strategy<Value = Step> {
     let verdict = prop_oneof![Just(Verdict::Well), Just(Verdict::Badly), Just(Verdict::Unknown)];
     prop_oneof![
         (0u128..6, 0usize..40).prop_map(|(merchant, number)| Step::Add(merchant, number)),
+        (0u128..6).prop_map(Step::Take),
+        (0u128..6).prop_map(Step::TakeDuringClaim),
         Just(Step::Claim),
         Just(Step::Fail),
         (0u128..6, verdict).prop_map(|(merchant, verdict)| Step::Land(merchant, verdict)),
@@ -236,6 +277,14 @@ proptest! {
         for step in steps {
             match step {
                 Step::Add(number, rows) => queue.add(&mut lanes, merchant(number), rows),
+                Step::Take(number) => drop(queue.hand_over(&mut lanes, merchant(number))),
+                Step::TakeDuringClaim(number) => {
+                    let asks = lanes.asks();
+                    let is_taken = queue.hand_over(&mut lanes, merchant(number));
+                    let is_asked = asks.iter().any(|ask| ask.merchant_id == merchant(number));
+                    prop_assert!(!(is_taken && is_asked), "the claim may find it too");
+                    queue.find(&mut lanes, &asks);
+                }
                 Step::Claim => drop(queue.claim(&mut lanes)),
                 Step::Fail => {
                     let asks = lanes.asks();

@@ -194,7 +194,7 @@ impl Run {
     }
 
     /// Starts an attempt at what was claimed.
-    fn send(&mut self, claimed: Claimed) {
+    pub(super) fn send(&mut self, claimed: Claimed) {
         let (merchant, delivery) = (claimed.merchant_id, claimed.delivery.delivery_id);
         let lease = self.holdings.lease_of(merchant);
         let covered = self.holdings.covers(Instant::now(), self.parts.settings.timeout);

@@ -174,5 +174,5 @@ async fn the_dispatcher_is_woken(setup: Setup) {
     merchant.post(&path("0190d3c4-7c00-7000-8000-0000000000ab")).await.refused(404, "not_found");
     assert!(woken().await.is_err(), "nothing is due");
     merchant.post(&path(dead.delivery_id)).await.ok();
-    assert!(woken().await.unwrap().contains(&merchant.id));
+    assert!(woken().await.unwrap().merchants.contains(&merchant.id));
 }
