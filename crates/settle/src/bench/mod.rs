@@ -51,7 +51,7 @@ const USUAL: Scale = Scale {
     flood: Duration::from_secs(10),
     patience: Duration::from_mins(5),
     sizes: &[10_000, 100_000, 1_000_000],
-    samples: Samples { records: 60, record_rows: 100, reads: 400 },
+    samples: Samples { rounds: 5, records: 12, record_rows: 100, reads: 600 },
 };
 /// The same with a decade more in the store, which takes its time and its place on the disk.
 const FULL: Scale = Scale { sizes: &[10_000, 100_000, 1_000_000, 10_000_000], ..USUAL };
@@ -63,7 +63,7 @@ const QUICK: Scale = Scale {
     flood: Duration::from_millis(300),
     patience: Duration::from_secs(30),
     sizes: &[100, 1_000, 10_000],
-    samples: Samples { records: 8, record_rows: 5, reads: 40 },
+    samples: Samples { rounds: 1, records: 8, record_rows: 5, reads: 40 },
 };
 
 #[derive(Debug, Args)]

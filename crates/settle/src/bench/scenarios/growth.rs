@@ -1,4 +1,8 @@
 //! What the same page, claim and record cost when there is more in the store.
+//!
+//! The sizes are measured minutes apart, and the machine is not the same a minute later. So after every call
+//! comes another one that asks the store for no row of it, and growth is measured against that: in rounds, of
+//! which the middle one counts.
 
 use std::time::Instant;
 
@@ -17,17 +21,21 @@ use crate::system::SystemClock;
 /// Deliveries that a claim asks for: half the window of a merchant that answers well, as it is asked for.
 const CLAIMED: i64 = 32;
 /// What is measured, in the order in which it is measured at each size.
-const COSTS: [&str; 5] = ["record", "claim", "page of settlements", "page of deliveries", "HTTP alone"];
+const COSTS: [&str; 4] = ["record", "claim", "page of settlements", "page of deliveries"];
+/// Asks the store for its migrations, of which there are always as many.
+const BESIDE: &str = "/readyz";
 /// How much dearer ten times the rows may make it.
 const DECADE_MAX: f64 = 1.15;
 
 /// How often each cost is measured.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::bench) struct Samples {
-    /// Calls that record, and settlements in each.
+    /// An odd number.
+    pub(in crate::bench) rounds: usize,
+    /// Calls that record in a round, and settlements in each.
     pub(in crate::bench) records: usize,
     pub(in crate::bench) record_rows: usize,
-    /// Claims, and pages of each kind.
+    /// Claims in a round, and pages of each kind.
     pub(in crate::bench) reads: usize,
 }
 
@@ -39,7 +47,7 @@ impl Samples {
 
     /// Settlements that measuring adds.
     fn rows(self) -> usize {
-        (self.records + Samples::warm_up(self.records)) * self.record_rows
+        self.rounds * (self.records + Samples::warm_up(self.records)) * self.record_rows
     }
 }
 
@@ -53,7 +61,7 @@ pub(in crate::bench) async fn growth(plan: &Plan) -> Result<(Outcome, History), 
     // Without the dispatcher: what is recorded stays pending until the claims are measured.
     let service = Service::start_without_dispatcher(&history.ground).await?;
     let usage = Usage::begin(&history.ground);
-    let mut costs: Vec<Vec<f64>> = Vec::new();
+    let mut costs: Vec<Vec<Cost>> = Vec::new();
     for size in plan.scale.sizes {
         history.grow(size - plan.scale.samples.rows(), &plan.progress).await?;
         plan.progress.step(&format!("measuring with {}", short(*size)), 0);
@@ -70,29 +78,27 @@ async fn measure(
     service: &Service,
     token: &str,
     samples: Samples,
-) -> Result<Vec<f64>, CommandFault> {
-    let mut costs = vec![record(history, service, token, samples).await?];
-    costs.push(claim(history, samples.reads).await?);
-    history.deliver_pending().await?;
-    let mut client = Client::connect(service.api).await?;
-    for (path, expected) in [
-        ("/v1/settlements?limit=50", 200),
-        ("/v1/webhook/deliveries?limit=50", 200),
-        // What changes here is the machine, not the store.
-        ("/v1/nothing", 404),
-    ] {
-        let mut took = Vec::new();
-        for _ in 0..samples.reads + Samples::warm_up(samples.reads) {
-            let asked = Instant::now();
-            let (status, _) = client.get(path, &history.shop.api_key).await?;
-            took.push(nanos(asked));
-            if status != expected {
-                return Err(CommandFault::Refused(format!("{path} was answered with {status}")));
-            }
+) -> Result<Vec<Cost>, CommandFault> {
+    let mut costs = COSTS.map(|_| Vec::new());
+    for _ in 0..samples.rounds {
+        let round = [
+            record(history, service, token, samples).await?,
+            claim(history, service, samples.reads).await?,
+            page(history, service, "/v1/settlements?limit=50", samples.reads).await?,
+            page(history, service, "/v1/webhook/deliveries?limit=50", samples.reads).await?,
+        ];
+        for (rounds, cost) in costs.iter_mut().zip(round) {
+            rounds.push(cost);
         }
-        costs.push(least(took, samples.reads));
     }
-    Ok(costs)
+    history.deliver_pending().await?;
+    Ok(costs.into_iter().filter_map(middle).collect())
+}
+
+/// The round that is neither cheap nor dear, against the call beside it.
+fn middle(mut rounds: Vec<Cost>) -> Option<Cost> {
+    rounds.sort_by(|one, other| one.ratio().total_cmp(&other.ratio()));
+    rounds.get(rounds.len() / 2).copied()
 }
 
 async fn record(
@@ -100,43 +106,94 @@ async fn record(
     service: &Service,
     token: &str,
     samples: Samples,
-) -> Result<f64, CommandFault> {
+) -> Result<Cost, CommandFault> {
     let mut client = Client::connect(service.operator).await?;
-    let mut took = Vec::new();
+    let mut times = Times::default();
     for _ in 0..samples.records + Samples::warm_up(samples.records) {
         let body = batch(&history.shop, history.rows..history.rows + samples.record_rows);
         let asked = Instant::now();
         let status = client.post("/operator/v1/settlements", token, &body).await?;
-        took.push(nanos(asked));
+        times.took.push(nanos(asked));
         if status != 200 {
             return Err(CommandFault::Refused(format!("a batch was answered with {status}")));
         }
         history.rows += samples.record_rows;
+        times.beside.push(get(&mut client, BESIDE, "").await?);
     }
-    Ok(least(took, samples.records))
+    Ok(times.cost(samples.records))
 }
 
-async fn claim(history: &History, reads: usize) -> Result<f64, CommandFault> {
+async fn page(history: &History, service: &Service, path: &str, reads: usize) -> Result<Cost, CommandFault> {
+    let mut client = Client::connect(service.api).await?;
+    let mut other = Client::connect(service.operator).await?;
+    let mut times = Times::default();
+    for _ in 0..reads + Samples::warm_up(reads) {
+        times.took.push(get(&mut client, path, &history.shop.api_key).await?);
+        times.beside.push(get(&mut other, BESIDE, "").await?);
+    }
+    Ok(times.cost(reads))
+}
+
+/// What an answer took, in nanoseconds.
+async fn get(client: &mut Client, path: &str, key: &str) -> Result<u64, CommandFault> {
+    let asked = Instant::now();
+    let (status, _) = client.get(path, key).await?;
+    let took = nanos(asked);
+    match status {
+        200 => Ok(took),
+        status => Err(CommandFault::Refused(format!("{path} was answered with {status}"))),
+    }
+}
+
+async fn claim(history: &History, service: &Service, reads: usize) -> Result<Cost, CommandFault> {
+    let mut client = Client::connect(service.operator).await?;
     let ask = Ask { merchant_id: history.shop.merchant_id, number: CLAIMED };
-    let mut took = Vec::new();
+    let mut times = Times::default();
     for _ in 0..reads + Samples::warm_up(reads) {
         let asked = Instant::now();
         let claimed = history.context.store.queue_claim(&[ask], &[], SystemClock.now()).await?;
-        took.push(nanos(asked));
+        times.took.push(nanos(asked));
         if i64::try_from(claimed.len()) != Ok(CLAIMED) {
             return Err(CommandFault::Refused(format!("{} are there to be claimed", claimed.len())));
         }
+        times.beside.push(get(&mut client, BESIDE, "").await?);
     }
-    Ok(least(took, reads))
+    Ok(times.cost(reads))
+}
+
+/// What calls took, and what those beside them took, in nanoseconds.
+#[derive(Default)]
+struct Times {
+    took: Vec<u64>,
+    beside: Vec<u64>,
+}
+
+impl Times {
+    /// Of the last so many: what came before warmed up.
+    fn cost(self, number: usize) -> Cost {
+        Cost { took: least(self.took, number), beside: least(self.beside, number) }
+    }
+}
+
+/// What a call costs, and the one beside it, in microseconds.
+#[derive(Clone, Copy)]
+struct Cost {
+    took: f64,
+    beside: f64,
+}
+
+impl Cost {
+    fn ratio(self) -> f64 {
+        self.took / self.beside
+    }
 }
 
 fn nanos(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the fastest tenth of the last so many took at most, in microseconds: what came before warmed up. The
-/// sizes are measured minutes apart, and what a neighbour or the disk adds is no cost of the rows; it moves a
-/// median by more than the target allows.
+/// What the fastest tenth of the last so many took at most, in microseconds. What a neighbour or the disk
+/// adds now and then is no cost of the rows; it moves a median by more than the target allows.
 fn least(mut took: Vec<u64>, number: usize) -> f64 {
     let mut counted = took.split_off(took.len().saturating_sub(number));
     counted.sort_unstable();
@@ -144,20 +201,20 @@ fn least(mut took: Vec<u64>, number: usize) -> f64 {
 }
 
 /// Each cost at each size, and then how it changed from each size to the next.
-fn figures(sizes: &[usize], costs: &[Vec<f64>]) -> Vec<Figure> {
+fn figures(sizes: &[usize], costs: &[Vec<Cost>]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (position, name) in COSTS.iter().enumerate() {
-        let at_size = |size: usize| costs.get(size).and_then(|costs| costs.get(position)).copied();
-        for (index, size) in sizes.iter().enumerate() {
-            let cost = at_size(index).unwrap_or(f64::NAN);
-            figures.push(Figure::new("growth", format!("{name}, {}", short(*size)), cost, "µs"));
+        let at_sizes =
+            || sizes.iter().zip(costs).filter_map(|(size, costs)| Some((*size, *costs.get(position)?)));
+        for (size, Cost { took, beside }) in at_sizes() {
+            figures.push(Figure::new("growth", format!("{name}, {}", short(size)), took, "µs"));
+            figures.push(Figure::new("growth", format!("{name}, {}: beside it", short(size)), beside, "µs"));
         }
-        for (index, pair) in sizes.windows(2).enumerate() {
-            let ratio = at_size(index + 1).unwrap_or(f64::NAN) / at_size(index).unwrap_or(f64::NAN);
-            let decades = (number(pair[1]) / number(pair[0])).log10();
-            let name = format!("{name}, {} → {}", short(pair[0]), short(pair[1]));
-            let figure = Figure::new("growth", name, ratio.powf(1.0 / decades), "×");
-            figures.push(if position + 1 < COSTS.len() { figure.at_most(DECADE_MAX) } else { figure });
+        for ((small, before), (large, after)) in at_sizes().zip(at_sizes().skip(1)) {
+            let ratio = after.ratio() / before.ratio();
+            let decades = (number(large) / number(small)).log10();
+            let name = format!("{name}, {} → {}", short(small), short(large));
+            figures.push(Figure::new("growth", name, ratio.powf(1.0 / decades), "×").at_most(DECADE_MAX));
         }
     }
     figures
