@@ -121,12 +121,16 @@ impl SlicedList for SqliteStore {
 impl SettlementWrites for SqliteTx {
     async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
         let batch = SettlementBatch::new(settlements);
-        // The writer is alone: what is not there now is not there when it is inserted. Differs because on
-        // PostgreSQL the insertion itself says what was new, which costs a round trip less.
-        let stored = self.stored(&batch.unique).await?;
+        // Seldom is one of them there already: they are looked for when the insertion says so. The writer is
+        // alone, so what is not found then is not there when it is inserted. Differs because on PostgreSQL
+        // the insertion itself says what was new; here each row that it names would have to change threads.
+        let is_new = self.insert(&batch.unique).await?;
+        let stored = if is_new { Stored::new() } else { self.stored(&batch.unique).await? };
         let is_fresh = |row: &&NewSettlement| !stored.contains_key(&(row.merchant_id, row.settlement_id));
         let (fresh, known): (Vec<_>, Vec<_>) = batch.unique.iter().copied().partition(is_fresh);
-        self.insert(&fresh).await?;
+        if !is_new && !self.insert(&fresh).await? {
+            return Err(StoreError::unexpected("a settlement that was not there is there"));
+        }
         self.insert_pricing(&fresh).await?;
         self.count(&fresh).await?;
         let mut conflicting = batch.conflicting;
@@ -146,16 +150,20 @@ impl SettlementWrites for SqliteTx {
 type Stored = HashMap<(MerchantId, SettlementId), (Record, Option<InternalPricing>)>;
 
 impl SqliteTx {
-    async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<()> {
+    /// Inserts all of them, or none if one is there already: then says so.
+    async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<bool> {
         if rows.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let rows = json_rows(rows.iter().map(|row| {
             let (merchant, settlement) = (hex(row.merchant_id.0), hex(row.settlement_id.0));
             (merchant, settlement, Hex(*row.list_key.as_bytes()), row.record.as_str())
         }));
-        sqlx::query(INSERT).bind(rows).execute(&mut *self.inner).await.map_err(store_error)?;
-        Ok(())
+        match sqlx::query(INSERT).bind(rows).execute(&mut *self.inner).await {
+            Ok(_) => Ok(true),
+            Err(sqlx::Error::Database(fault)) if fault.is_unique_violation() => Ok(false),
+            Err(fault) => Err(store_error(fault)),
+        }
     }
 
     async fn insert_pricing(&mut self, rows: &[&NewSettlement]) -> StoreResult<()> {
