@@ -63,7 +63,8 @@ pub(in crate::bench) async fn growth(plan: &Plan) -> Result<(Outcome, History), 
     let usage = Usage::begin(&history.ground);
     let mut costs: Vec<Vec<Cost>> = Vec::new();
     for size in plan.scale.sizes {
-        history.grow(size - plan.scale.samples.rows(), &plan.progress).await?;
+        // As many as there should be are there in the middle of it.
+        history.grow(size - plan.scale.samples.rows() / 2, &plan.progress).await?;
         plan.progress.step(&format!("measuring with {}", short(*size)), 0);
         costs.push(measure(&mut history, &service, &token, plan.scale.samples).await?);
     }
@@ -81,17 +82,15 @@ async fn measure(
 ) -> Result<Vec<Cost>, CommandFault> {
     let mut costs = COSTS.map(|_| Vec::new());
     for _ in 0..samples.rounds {
-        let round = [
-            record(history, service, token, samples).await?,
-            claim(history, service, samples.reads).await?,
-            page(history, service, "/v1/settlements?limit=50", samples.reads).await?,
-            page(history, service, "/v1/webhook/deliveries?limit=50", samples.reads).await?,
-        ];
-        for (rounds, cost) in costs.iter_mut().zip(round) {
+        let record = record(history, service, token, samples).await?;
+        let claim = claim(history, service, samples.reads).await?;
+        history.deliver_pending().await?;
+        let settlements = page(history, service, "/v1/settlements?limit=50", samples.reads).await?;
+        let deliveries = page(history, service, "/v1/webhook/deliveries?limit=50", samples.reads).await?;
+        for (rounds, cost) in costs.iter_mut().zip([record, claim, settlements, deliveries]) {
             rounds.push(cost);
         }
     }
-    history.deliver_pending().await?;
     Ok(costs.into_iter().filter_map(middle).collect())
 }
 
