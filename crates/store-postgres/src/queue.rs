@@ -143,14 +143,14 @@ impl QueueReads for PostgresStore {
     async fn queue_claim(
         &self,
         asks: &[Ask],
-        in_flight: &[DeliveryId],
+        taken: &[DeliveryId],
         now: Timestamp,
     ) -> StoreResult<Vec<Claimed>> {
         let query = sqlx::query(CLAIM)
             .bind(array(asks, |ask| ask.merchant_id.0))
             .bind(array(asks, |ask| ask.number))
             .bind(At(now))
-            .bind(array(in_flight, |delivery| delivery.0));
+            .bind(array(taken, |delivery| delivery.0));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(claimed).collect()
     }

@@ -94,21 +94,21 @@ impl QueueReads for SqliteStore {
     async fn queue_claim(
         &self,
         asks: &[Ask],
-        in_flight: &[DeliveryId],
+        taken: &[DeliveryId],
         now: Timestamp,
     ) -> StoreResult<Vec<Claimed>> {
         let mut by_number: BTreeMap<i64, Vec<MerchantId>> = BTreeMap::new();
         for ask in asks {
             by_number.entry(ask.number).or_default().push(ask.merchant_id);
         }
-        let in_flight = json_rows(in_flight.iter().map(|delivery| hex(delivery.0)));
+        let taken = json_rows(taken.iter().map(|delivery| hex(delivery.0)));
         let mut found = Vec::new();
         for (number, merchants) in by_number {
             let query = sqlx::query(CLAIM)
                 .bind(json_merchants(&merchants))
                 .bind(number)
                 .bind(now.as_micros())
-                .bind(&in_flight);
+                .bind(&taken);
             let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
             for row in &rows {
                 found.push(claimed(row)?);

@@ -131,12 +131,12 @@ pub trait QueueReads {
         limit: i64,
     ) -> StoreResult<Vec<DueMerchant>>;
 
-    /// What is due now, each merchant's first due first, without those in flight. It costs the same whether a
-    /// thousand or a million wait.
+    /// What is due now, each merchant's first due first, without those taken already. It costs the same
+    /// whether a thousand or a million wait.
     async fn queue_claim(
         &self,
         asks: &[Ask],
-        in_flight: &[DeliveryId],
+        taken: &[DeliveryId],
         now: Timestamp,
     ) -> StoreResult<Vec<Claimed>>;
 

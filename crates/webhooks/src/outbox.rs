@@ -16,7 +16,7 @@ use settle_store::{BATCH_MAX, Claimed, NewDelivery, NewSettlement, Store, StoreE
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use crate::wake::{FRESH_MAX, Wake};
+use crate::wake::{ClaimsEnded, FRESH_MAX, Fresh, Wake};
 
 /// Callers that wait for their turn; the next one waits until there is room.
 const WAITING_MAX: usize = 1_024;
@@ -33,24 +33,27 @@ pub struct Enqueued {
 }
 
 impl Enqueued {
-    /// Tells the dispatcher, once the transaction is committed. A few it can send without reading them back.
-    pub fn wake(&self, wake: &Wake, settlements: &[NewSettlement]) {
-        if self.deliveries.len() > FRESH_MAX {
-            wake.merchants(self.deliveries.iter().map(|delivery| delivery.merchant_id));
-            return;
+    /// Tells the dispatcher, once the transaction is committed. A few it can send without reading them back,
+    /// unless a claim has found them that ended after those given, which were counted before the commit.
+    pub fn wake(&self, wake: &Wake, after: ClaimsEnded, settlements: &[NewSettlement]) {
+        let fresh = if self.deliveries.len() <= FRESH_MAX { self.fresh(after, settlements) } else { None };
+        match fresh {
+            Some(fresh) => wake.fresh(fresh),
+            None => wake.merchants(self.deliveries.iter().map(|delivery| delivery.merchant_id)),
         }
+    }
+
+    /// What claims would give, if all that was enqueued is told of by these settlements.
+    fn fresh(&self, after: ClaimsEnded, settlements: &[NewSettlement]) -> Option<Vec<Fresh>> {
         let records: HashMap<_, _> =
             settlements.iter().map(|row| ((row.merchant_id, row.settlement_id), &row.record)).collect();
-        let fresh = self.deliveries.iter().filter_map(|new| {
+        let fresh = self.deliveries.iter().map(|new| {
             let merchant_id = new.merchant_id;
-            Some(Claimed {
-                merchant_id,
-                delivery: new.into(),
-                record: (*records.get(&(merchant_id, new.settlement_id))?).clone(),
-                secret: Some(self.endpoints.get(&merchant_id)?.secret.clone()),
-            })
+            let record = (*records.get(&(merchant_id, new.settlement_id))?).clone();
+            let secret = Some(self.endpoints.get(&merchant_id)?.secret.clone());
+            Some(Fresh { claimed: Claimed { merchant_id, delivery: new.into(), record, secret }, after })
         });
-        wake.fresh(fresh.collect());
+        fresh.collect()
     }
 }
 
@@ -260,8 +263,9 @@ impl Worker {
             return Err(RecordFault::Conflicts(outcome.conflicting));
         }
         let enqueued = enqueue(&mut *tx, &outcome.recorded, self.clock.now(), &*self.entropy).await?;
+        let claims_ended = self.wake.claims_ended();
         tx.commit().await?;
-        enqueued.wake(&self.wake, settlements);
+        enqueued.wake(&self.wake, claims_ended, settlements);
         let notified: HashSet<MerchantId> =
             enqueued.deliveries.iter().map(|delivery| delivery.merchant_id).collect();
         let mut fresh: HashSet<_> = outcome.recorded.into_iter().collect();

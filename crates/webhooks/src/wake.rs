@@ -1,6 +1,7 @@
 //! Waking the dispatcher at once when something has become due.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use settle_domain::ids::MerchantId;
@@ -19,6 +20,21 @@ pub struct Wake(Arc<Shared>);
 struct Shared {
     woken: Mutex<Woken>,
     notify: Notify,
+    claims_ended: AtomicU64,
+}
+
+/// How many claims had ended at some time. Whoever hands deliveries over takes it before they can be seen: a
+/// claim that ends later may have found them, and has sent them then.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClaimsEnded(u64);
+
+/// A delivery that was committed just now, with all that a claim would give: it need not be read back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fresh {
+    /// What a claim would give.
+    pub claimed: Claimed,
+    /// The claims that cannot have found it.
+    pub after: ClaimsEnded,
 }
 
 /// What the dispatcher is woken for.
@@ -27,8 +43,8 @@ pub struct Woken {
     /// Merchants with something due. A set: however often one is named before the dispatcher looks, it is
     /// there once.
     pub merchants: BTreeSet<MerchantId>,
-    /// Deliveries that were committed just now, with all that a claim would give: they need not be read back.
-    pub fresh: Vec<Claimed>,
+    /// Deliveries that are handed over.
+    pub fresh: Vec<Fresh>,
 }
 
 impl Woken {
@@ -43,13 +59,24 @@ impl Wake {
         self.add(|woken| woken.merchants.extend(merchants));
     }
 
+    /// The claims that have ended until now.
+    #[must_use]
+    pub fn claims_ended(&self) -> ClaimsEnded {
+        ClaimsEnded(self.0.claims_ended.load(Ordering::SeqCst))
+    }
+
+    /// One more claim has ended.
+    pub(crate) fn claim_ended(&self) -> ClaimsEnded {
+        ClaimsEnded(self.0.claims_ended.fetch_add(1, Ordering::SeqCst) + 1)
+    }
+
     /// Hands over deliveries that have just been committed and are due.
-    pub fn fresh(&self, deliveries: Vec<Claimed>) {
+    pub fn fresh(&self, deliveries: Vec<Fresh>) {
         self.add(|woken| {
             if woken.fresh.len() + deliveries.len() <= FRESH_MAX {
                 woken.fresh.extend(deliveries);
             } else {
-                woken.merchants.extend(deliveries.iter().map(|delivery| delivery.merchant_id));
+                woken.merchants.extend(deliveries.iter().map(|fresh| fresh.claimed.merchant_id));
             }
         });
     }
@@ -85,7 +112,7 @@ impl Wake {
 pub async fn pass_on(wake: Wake, store: Arc<dyn Store>) {
     loop {
         let Woken { mut merchants, fresh } = wake.woken().await;
-        merchants.extend(fresh.iter().map(|delivery| delivery.merchant_id));
+        merchants.extend(fresh.iter().map(|fresh| fresh.claimed.merchant_id));
         let merchants: Vec<MerchantId> = merchants.into_iter().collect();
         if let Err(fault) = store.wake_others(&merchants).await {
             tracing::warn!(%fault, "other processes were not woken: they find what is due when they look");

@@ -71,9 +71,9 @@ impl Transport for Endpoints {
         if before {
             self.die().await;
         }
-        let id = self.world.check_sent(&notification);
-        pass(travel).await;
         let failed = |fault| Attempt { response_status: None, fault: Some(fault) };
+        let Some(id) = self.world.sent(&notification) else { return failed(AttemptFault::Broken) };
+        pass(travel).await;
         let attempt = match mood {
             Mood::Answers(status) if status < 300 => Attempt { response_status: Some(status), fault: None },
             Mood::Answers(status) => {

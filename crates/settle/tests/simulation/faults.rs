@@ -103,16 +103,11 @@ impl Ledger for Database {
         self.ask(async move { ledger.due(&shards, until, &known, limit).await }).await
     }
 
-    async fn claim(
-        &self,
-        asks: &[Ask],
-        in_flight: &[DeliveryId],
-        now: Timestamp,
-    ) -> StoreResult<Vec<Claimed>> {
-        let (ledger, asks, in_flight) = (self.ledger.clone(), asks.to_vec(), in_flight.to_vec());
+    async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>> {
+        let (ledger, asks, taken) = (self.ledger.clone(), asks.to_vec(), taken.to_vec());
         let (world, life) = (self.world.clone(), self.life);
         self.ask(async move {
-            let found = ledger.claim(&asks, &in_flight, now).await?;
+            let found = ledger.claim(&asks, &taken, now).await?;
             world.check_claims(life, &found);
             Ok(found)
         })

@@ -75,6 +75,7 @@ pub fn run_seeds(seeds: Range<u64>, scenario: Scenario) {
         let turn = Arc::new(Mutex::new(()));
         let migrating = store.clone();
         exclusive(&turn, async move { migrating.migrate().await }).await.expect("an empty database");
+        let (are_many, mut unclaimed_sends) = (seeds.clone().count() > 1, 0);
         for seed in seeds {
             let simulation = Simulation::new(seed, scenario, store.clone(), turn.clone());
             let world = simulation.world.clone();
@@ -82,7 +83,9 @@ pub fn run_seeds(seeds: Range<u64>, scenario: Scenario) {
             if let Err(fault) = tokio::spawn(simulation.run()).await {
                 panic!("seed {seed} fails: {fault}\n{}", world.story());
             }
+            unclaimed_sends += world.books().unclaimed_sends;
         }
+        assert!(unclaimed_sends > 0 || !are_many, "nothing that was handed over was sent without a claim");
     });
 }
 
@@ -206,13 +209,15 @@ impl Simulation {
     }
 
     /// Settlements complete, and their notifications are enqueued with them. The dispatcher is handed them,
-    /// or told of the merchant, or nobody is woken.
+    /// at once or late, or told of the merchant, or nobody is woken.
     async fn settle(&self, merchant: MerchantId) {
         let (store, world, entropy) = (self.store.clone(), self.world.clone(), self.entropy.clone());
         let number = 1 + self.world.dice.below(4);
         let (is_handed_over, is_told) = (self.world.dice.once_in(2), !self.world.dice.once_in(4));
+        let delay = self.world.dice.up_to(Duration::from_millis(200));
+        let delay = if self.world.dice.once_in(2) { delay } else { Duration::ZERO };
         let wake = self.wake.clone();
-        exclusive(&self.turn, async move {
+        let handed_over = exclusive(&self.turn, async move {
             let now = world.clock.now();
             let id = |_| SettlementId::new(now, &*entropy);
             let settlements: Vec<_> =
@@ -221,16 +226,24 @@ impl Simulation {
             tx.merchant_lock(&[merchant]).await.expect("a lock");
             let recorded = tx.settlement_record_many(&settlements).await.expect("recorded").recorded;
             let enqueued = outbox::enqueue(&mut *tx, &recorded, now, &*entropy).await.expect("enqueued");
+            let claims_ended = wake.claims_ended();
             tx.commit().await.expect("a commit");
             world.tell(format_args!("{number} settlements, {} notifications", enqueued.deliveries.len()));
             track(&*store, &world, merchant, &settlements).await;
-            if is_handed_over && is_told {
-                enqueued.wake(&wake, &settlements);
-            }
+            let is_handed_over = is_handed_over && is_told && !enqueued.deliveries.is_empty();
+            is_handed_over.then(|| {
+                world.handed_over(merchant, &enqueued.deliveries);
+                (enqueued, claims_ended, settlements)
+            })
         })
         .await;
-        if is_told && !is_handed_over {
-            self.wake.merchants([merchant]);
+        match handed_over {
+            Some((enqueued, claims_ended, settlements)) => {
+                pass(delay).await;
+                enqueued.wake(&self.wake, claims_ended, &settlements);
+            }
+            None if is_told => self.wake.merchants([merchant]),
+            None => {}
         }
     }
 

@@ -15,12 +15,16 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_store::{Ask, Claimed};
 
+use crate::wake::{ClaimsEnded, Fresh};
+
 /// The window of a lane that has not shown what its endpoint bears.
 const WINDOW_FIRST: usize = 8;
 /// Merchants in one claim.
 const MERCHANTS_ASKED_MAX: usize = 128;
 /// Deliveries in one claim.
 const ROWS_ASKED_MAX: usize = 512;
+/// Merchants whose last claim is remembered; beyond, all are forgotten.
+const CLAIMS_KNOWN_MAX: usize = 10_000;
 
 /// The bounds on what is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +69,8 @@ impl Lane {
     /// gets one.
     fn places(&self, limits: InFlightLimits, taken: usize) -> usize {
         let open = (limits.total - limits.total / 4).saturating_sub(taken);
-        let is_first = self.in_flight.is_empty() && self.window >= first_window(limits);
+        let has_nothing = self.in_flight.is_empty() && self.unrecorded.is_empty();
+        let is_first = has_nothing && self.window >= first_window(limits);
         open.max(usize::from(is_first && taken < limits.total))
     }
 
@@ -98,14 +103,40 @@ pub struct Lanes {
     unrecorded: usize,
     /// What the claim under way asks for.
     asked: usize,
+    claims: Claims,
+}
+
+/// Which claims may have found what is handed over.
+#[derive(Debug)]
+struct Claims {
+    /// The last one that asked for a merchant.
+    last: HashMap<MerchantId, ClaimsEnded>,
+    /// Those before are not known.
+    known_from: ClaimsEnded,
+}
+
+impl Claims {
+    fn ended(&mut self, ended: ClaimsEnded, asks: &[Ask]) {
+        if self.last.len() + asks.len() > CLAIMS_KNOWN_MAX {
+            self.last.clear();
+            self.known_from = ended;
+        }
+        self.last.extend(asks.iter().map(|ask| (ask.merchant_id, ended)));
+    }
+
+    fn may_have_found(&self, fresh: &Fresh) -> bool {
+        let last = self.last.get(&fresh.claimed.merchant_id);
+        fresh.after < self.known_from || last.is_some_and(|last| fresh.after < *last)
+    }
 }
 
 impl Lanes {
-    /// No lanes yet.
+    /// No lanes yet. Claims that have ended already were another's.
     #[must_use]
-    pub fn new(limits: InFlightLimits) -> Lanes {
+    pub fn new(limits: InFlightLimits, ended: ClaimsEnded) -> Lanes {
         let (lanes, ring) = (HashMap::new(), VecDeque::new());
-        Lanes { limits, lanes, ring, in_flight: 0, unrecorded: 0, asked: 0 }
+        let claims = Claims { last: HashMap::new(), known_from: ended };
+        Lanes { limits, lanes, ring, in_flight: 0, unrecorded: 0, asked: 0, claims }
     }
 
     /// A merchant may have something due.
@@ -115,16 +146,21 @@ impl Lanes {
         queue(lane, merchant, &mut self.ring);
     }
 
-    /// Takes a delivery that nobody has asked for, if it would be claimed at once: nothing of its merchant
-    /// waits before it, there is room, and no claim is under way that may find it too.
-    pub fn take(&mut self, fresh: &Claimed) -> bool {
-        let taken = self.taken();
-        let lane = self.lanes.entry(fresh.merchant_id).or_insert_with(|| Lane::first(self.limits));
-        let is_next = !lane.hungry && lane.asked == 0 && !lane.is_held_up(self.limits);
+    /// Takes a delivery that nobody has asked for, if nothing of its merchant waits before it, there is room,
+    /// and no claim has found it or may find it yet. Otherwise its merchant is woken.
+    pub fn take(&mut self, fresh: &Fresh) -> bool {
+        let (merchant, taken) = (fresh.claimed.merchant_id, self.taken());
+        let lane = self.lanes.entry(merchant).or_insert_with(|| Lane::first(self.limits));
+        let is_alone = lane.asked == 0 && !self.claims.may_have_found(fresh);
+        let is_next = !lane.hungry && !lane.is_held_up(self.limits);
         let has_room = lane.room() > 0 && lane.places(self.limits, taken) > 0;
-        let is_taken = is_next && has_room && lane.in_flight.insert(fresh.delivery.delivery_id);
-        self.in_flight += usize::from(is_taken);
-        is_taken
+        if is_alone && is_next && has_room {
+            lane.in_flight.insert(fresh.claimed.delivery.delivery_id);
+            self.in_flight += 1;
+            return true;
+        }
+        self.wake(merchant);
+        false
     }
 
     /// What to claim now, each merchant in its turn. The claim's result is told to [`Lanes::claimed`] before
@@ -167,8 +203,9 @@ impl Lanes {
         self.in_flight + self.unrecorded + self.asked
     }
 
-    /// What the claim found: it is in flight from now on.
-    pub fn claimed(&mut self, asks: &[Ask], found: &[Claimed]) {
+    /// What a claim that has ended found: it is in flight from now on.
+    pub fn claimed(&mut self, ended: ClaimsEnded, asks: &[Ask], found: &[Claimed]) {
+        self.claims.ended(ended, asks);
         self.asked = 0;
         for claimed in found {
             if let Some(lane) = self.lanes.get_mut(&claimed.merchant_id)
@@ -207,8 +244,7 @@ impl Lanes {
             return;
         }
         self.in_flight -= 1;
-        lane.unrecorded.insert(delivery);
-        self.unrecorded += 1;
+        self.unrecorded += usize::from(lane.unrecorded.insert(delivery));
         lane.window = match verdict {
             Verdict::Well => (lane.window + 1).min(self.limits.per_merchant),
             Verdict::Badly => (lane.window / 2).max(1),

@@ -54,12 +54,7 @@ pub trait Ledger: Send + Sync {
         limit: i64,
     ) -> StoreResult<Vec<DueMerchant>>;
     /// See [`settle_store::QueueReads::queue_claim`].
-    async fn claim(
-        &self,
-        asks: &[Ask],
-        in_flight: &[DeliveryId],
-        now: Timestamp,
-    ) -> StoreResult<Vec<Claimed>>;
+    async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>>;
     /// Records outcomes, those alone whose lease still holds, and raises the alerts they ask for, in one
     /// transaction. A merchant that somebody else is changing is not waited for: it would hold up all others.
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes>;
@@ -116,13 +111,8 @@ impl Ledger for StoreLedger {
         self.store.queue_due(shards, until, known, limit).await
     }
 
-    async fn claim(
-        &self,
-        asks: &[Ask],
-        in_flight: &[DeliveryId],
-        now: Timestamp,
-    ) -> StoreResult<Vec<Claimed>> {
-        self.store.queue_claim(asks, in_flight, now).await
+    async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>> {
+        self.store.queue_claim(asks, taken, now).await
     }
 
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {

@@ -9,9 +9,9 @@
 //! | `run` | the loop that drives them |
 //!
 //! One task drives everything and never waits for anything in particular: calls to the database and attempts
-//! run beside it and report back. Claims and records are batches that grow by themselves under load, because
-//! the next one starts when the last has ended. A delivery is remembered until its outcome is recorded, so
-//! that no claim can find it a second time.
+//! run beside it and report back. Claims are batches that grow by themselves under load, because the next one
+//! starts when the last has ended; outcomes wait for each other a moment. A delivery is remembered until its
+//! outcome is recorded, so that no claim can find it a second time.
 
 use std::sync::Arc;
 use std::time::Duration;

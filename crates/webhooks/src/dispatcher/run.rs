@@ -34,11 +34,10 @@ const MERCHANTS_FOUND_MAX: i64 = 4_096;
 const LOOK_STRIDE: usize = 13;
 /// Outcomes recorded in one transaction.
 const OUTCOMES_RECORDED_MAX: usize = 1_000;
-/// How long an outcome may wait for others to be recorded with it, how many are recorded at once, and what
-/// part of the places they may take until then.
+/// How long an outcome may wait for others to be recorded with it, and how many are recorded at once: fewer
+/// where they would take more than a quarter of the places until then.
 const RECORD_LINGER: Duration = Duration::from_millis(50);
 const RECORD_AT_ONCE: usize = 256;
-const UNRECORDED_PART: usize = 4;
 /// How long a database may take to answer: longer than it lets a statement wait for a lock.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long outcomes of a merchant wait that somebody else is changing.
@@ -97,6 +96,9 @@ pub(super) struct Run {
     resting: HashMap<MerchantId, Instant>,
     /// What is to be recorded.
     outcomes: Vec<Outcome>,
+    /// What is to be recorded later, because somebody else is changing the merchant.
+    busy: Vec<Outcome>,
+    busy_until: Instant,
     /// Merchants of other dispatchers that have something due.
     others: BTreeSet<MerchantId>,
     /// Merchants that have counted as due for so long that there may be nothing left.
@@ -126,12 +128,14 @@ impl Run {
             id: DispatcherId::new(parts.clock.now(), &*parts.entropy),
             calls: FuturesUnordered::new(),
             attempts: JoinSet::new(),
-            lanes: Lanes::new(parts.settings.in_flight),
+            lanes: Lanes::new(parts.settings.in_flight, parts.wake.claims_ended()),
             holdings: Holdings::none(now),
             secrets: Secrets::default(),
             timers: BTreeSet::new(),
             resting: HashMap::new(),
             outcomes: Vec::new(),
+            busy: Vec::new(),
+            busy_until: now,
             others: BTreeSet::new(),
             suspects: BTreeSet::new(),
             idle: BTreeSet::new(),
@@ -176,7 +180,7 @@ impl Run {
         self.stopping = true;
         let deadline = Instant::now() + self.parts.settings.shutdown_timeout;
         let ended = timeout_at(deadline, async {
-            while !(self.attempts.is_empty() && self.outcomes.is_empty() && !self.record.running) {
+            while !(self.attempts.is_empty() && self.unrecorded() == 0 && !self.record.running) {
                 self.start();
                 let next_due = self.next_due();
                 tokio::select! {
@@ -188,7 +192,8 @@ impl Run {
             }
         });
         if ended.await.is_err() {
-            tracing::warn!(in_flight = self.lanes.in_flight(), "stopped before every attempt had ended");
+            let (in_flight, unrecorded) = (self.lanes.in_flight(), self.unrecorded());
+            tracing::warn!(in_flight, unrecorded, "stopped before every attempt had ended and was recorded");
             self.attempts.abort_all();
         }
         // A call that nobody waits for any more may hold what the release wants.
@@ -220,9 +225,12 @@ impl Run {
             let (id, lease, ledger) = (self.id, self.parts.settings.lease, ledger.clone());
             self.call(async move { Report::Leased(now, within(ledger.lease(id, lease)).await) });
         }
-        let at_once = RECORD_AT_ONCE.min(self.parts.settings.in_flight.total / UNRECORDED_PART);
-        if self.outcomes.len() >= at_once && self.failures == 0 {
-            self.record.due = now;
+        if self.busy_until <= now {
+            self.outcomes.append(&mut self.busy);
+        }
+        let at_once = RECORD_AT_ONCE.min(self.parts.settings.in_flight.total / 4).max(1);
+        if self.outcomes.len() >= at_once {
+            self.record_at_once(now);
         }
         if !self.outcomes.is_empty() && self.record.is_due(now) {
             self.record.running = true;
@@ -301,6 +309,18 @@ impl Run {
         }
     }
 
+    /// Outcomes do not wait for others; but they do for a database that has failed.
+    fn record_at_once(&mut self, now: Instant) {
+        if self.failures == 0 {
+            self.record.due = now;
+        }
+    }
+
+    /// Outcomes that wait to be recorded, now or later.
+    fn unrecorded(&self) -> usize {
+        self.outcomes.len() + self.busy.len()
+    }
+
     fn call(&mut self, call: impl Future<Output = Report> + Send + 'static) {
         self.calls.push(Box::pin(call));
     }
@@ -320,10 +340,11 @@ impl Run {
         ];
         let due =
             calls.into_iter().filter(|(wanted, call)| *wanted && !call.running).map(|(_, call)| call.due);
+        let busy = (!self.busy.is_empty()).then_some(self.busy_until);
         let timer = self.timers.first().map(|(at, _)| self.instant(*at));
         let rest = self.resting.values().copied().min();
         let latest = Instant::now() + LOOK_INTERVAL;
-        due.chain(timer).chain(rest).min().unwrap_or(latest).min(latest)
+        due.chain(busy).chain(timer).chain(rest).min().unwrap_or(latest).min(latest)
     }
 
     fn instant(&self, at: Timestamp) -> Instant {
@@ -345,12 +366,12 @@ impl Run {
     fn wake(&mut self, woken: Woken) {
         let covered = self.holdings.covers(Instant::now(), self.parts.settings.timeout);
         for fresh in woken.fresh {
-            let merchant = fresh.merchant_id;
+            let merchant = fresh.claimed.merchant_id;
             let is_served = self.holdings.serves(merchant) && !self.resting.contains_key(&merchant);
-            if covered && is_served && self.lanes.take(&fresh) {
-                self.send(fresh);
-            } else {
+            if !(covered && is_served) {
                 self.wake_one(merchant);
+            } else if self.lanes.take(&fresh) {
+                self.send(fresh.claimed);
             }
         }
         for merchant in woken.merchants {

@@ -12,7 +12,7 @@ use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::seams::{Clock, SeededEntropy};
 use settle_domain::time::Timestamp;
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{Ask, BATCH_MAX, NewSettlement};
+use settle_store::{Ask, BATCH_MAX, Claimed, NewSettlement};
 use settle_webhooks::outbox::{RecordFault, Recorded, Recorder};
 use settle_webhooks::wake::{FRESH_MAX, Wake};
 
@@ -231,7 +231,8 @@ async fn only_merchants_with_an_endpoint_are_notified_and_woken(setup: Setup) {
     assert_eq!(woken.merchants, BTreeSet::new());
     let ask = [Ask { merchant_id: with, number: 2 }];
     let claimed = recording.store.queue_claim(&ask, &[], deliveries[0].created_at).await.unwrap();
-    assert_eq!(woken.fresh, claimed, "what is handed over is what a claim would give");
+    let fresh: Vec<Claimed> = woken.fresh.into_iter().map(|fresh| fresh.claimed).collect();
+    assert_eq!(fresh, claimed, "what is handed over is what a claim would give");
 }
 
 async fn of_a_large_batch_the_merchants_alone_are_woken(setup: Setup) {

@@ -154,11 +154,10 @@ impl Run {
         self.lanes.rest(|merchant| !holdings.serves(merchant));
         self.suspects.retain(|merchant| holdings.serves(*merchant));
         // Whoever has the shard now makes these attempts again.
-        let (kept, lost): (Vec<_>, Vec<_>) =
-            self.outcomes.drain(..).partition(|outcome| holdings.holds(outcome.lease));
-        self.outcomes = kept;
-        for Outcome { state, .. } in lost {
-            self.lanes.recorded(state.merchant_id, state.delivery.delivery_id);
+        for outcomes in [&mut self.outcomes, &mut self.busy] {
+            for Outcome { state, .. } in outcomes.extract_if(.., |outcome| !holdings.holds(outcome.lease)) {
+                self.lanes.recorded(state.merchant_id, state.delivery.delivery_id);
+            }
         }
     }
 
@@ -174,7 +173,7 @@ impl Run {
     }
 
     fn claimed(&mut self, asks: &[Ask], found: Vec<Claimed>) {
-        self.lanes.claimed(asks, &found);
+        self.lanes.claimed(self.parts.wake.claim_ended(), asks, &found);
         for Ask { merchant_id, .. } in asks {
             if self.suspects.remove(merchant_id) && !self.lanes.is_busy(*merchant_id) {
                 self.idle.insert(*merchant_id);
@@ -271,8 +270,8 @@ impl Run {
             self.record.due = self.record.due.max(Instant::now() + RECORD_LINGER);
         }
         self.outcomes.push(outcome);
-        if self.lanes.is_held_up(merchant) && self.failures == 0 {
-            self.record.due = Instant::now();
+        if self.lanes.is_held_up(merchant) {
+            self.record_at_once(Instant::now());
         }
     }
 
@@ -280,8 +279,10 @@ impl Run {
         let now = self.parts.clock.now();
         for outcome in outcomes {
             if recorded.busy.contains(&outcome.state.merchant_id) {
-                self.record.due = Instant::now() + BUSY_WAIT;
-                self.outcomes.push(outcome);
+                if self.busy.is_empty() {
+                    self.busy_until = Instant::now() + BUSY_WAIT;
+                }
+                self.busy.push(outcome);
                 continue;
             }
             let DeliveryState { merchant_id, delivery, .. } = outcome.state;
