@@ -115,10 +115,15 @@ impl Ledger for Database {
     }
 
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
-        let (ledger, outcomes, world) = (self.ledger.clone(), outcomes.to_vec(), self.world.clone());
+        let (ledger, mut outcomes, world) = (self.ledger.clone(), outcomes.to_vec(), self.world.clone());
+        // Now and then somebody else is changing a merchant.
+        let busy = outcomes.first().map(|outcome| outcome.state.merchant_id);
+        let busy = busy.filter(|_| self.world.dice.once_in(10));
+        outcomes.retain(|outcome| Some(outcome.state.merchant_id) != busy);
         self.ask(async move {
-            let recorded = ledger.record(&outcomes, at).await?;
+            let mut recorded = ledger.record(&outcomes, at).await?;
             world.recorded(&outcomes, &recorded.changed);
+            recorded.busy.extend(busy);
             Ok(recorded)
         })
         .await

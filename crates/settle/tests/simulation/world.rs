@@ -1,6 +1,6 @@
 //! What is true in the simulated world, and what must hold in it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -53,6 +53,8 @@ pub struct Books {
     claimed: HashMap<DeliveryId, String>,
     /// What a dispatcher is handed over and may send without a claim, with the secret it is given.
     handed_over: HashMap<DeliveryId, String>,
+    /// What the living dispatcher has sent and not recorded yet.
+    unrecorded: HashSet<DeliveryId>,
     /// What was wrong with attempts. The dispatcher takes a panic for a fault of the sender and goes on.
     wrong_sends: Vec<String>,
     /// The present secret of each merchant; none when its endpoint is cleared.
@@ -109,6 +111,7 @@ impl World {
         self.tell("the dispatcher dies");
         let mut books = self.books();
         books.claimed.clear();
+        books.unrecorded.clear();
         books.crashes += 1;
     }
 
@@ -162,6 +165,7 @@ impl World {
         books.sends += 1;
         let secrets = [books.claimed.remove(&id), books.handed_over.remove(&id)];
         assert_ne!(secrets, [None, None], "{id} is sent without being claimed or handed over, or twice");
+        assert!(books.unrecorded.insert(id), "{id} is sent again before it is recorded");
         books.unclaimed_sends += usize::from(secrets[0].is_none());
         let tracked = &books.deliveries[&id];
         assert_ne!(tracked.state.status, DeliveryStatus::Delivered, "{id} is sent after it was delivered");
@@ -188,6 +192,7 @@ impl World {
         for outcome in outcomes {
             let after = &outcome.state.delivery;
             let id = after.delivery_id;
+            self.books().unrecorded.remove(&id);
             if !changed.contains(&id) {
                 self.tell(format_args!("not recorded {id}: it has changed meanwhile"));
                 continue;

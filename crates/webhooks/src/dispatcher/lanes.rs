@@ -118,10 +118,14 @@ struct Claims {
 impl Claims {
     fn ended(&mut self, ended: ClaimsEnded, asks: &[Ask]) {
         if self.last.len() + asks.len() > CLAIMS_KNOWN_MAX {
-            self.last.clear();
-            self.known_from = ended;
+            self.forget(ended);
         }
         self.last.extend(asks.iter().map(|ask| (ask.merchant_id, ended)));
+    }
+
+    fn forget(&mut self, ended: ClaimsEnded) {
+        self.last.clear();
+        self.known_from = ended;
     }
 
     fn may_have_found(&self, fresh: &Fresh) -> bool {
@@ -161,6 +165,11 @@ impl Lanes {
         }
         self.wake(merchant);
         false
+    }
+
+    /// Merchants are served from now on whose claims were another's until now.
+    pub fn take_over(&mut self, ended: ClaimsEnded) {
+        self.claims.forget(ended);
     }
 
     /// What to claim now, each merchant in its turn. The claim's result is told to [`Lanes::claimed`] before

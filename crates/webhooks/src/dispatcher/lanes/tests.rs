@@ -304,6 +304,10 @@ fn what_a_claim_has_found_is_not_sent_when_it_is_handed_over() {
     lanes = Lanes::new(LIMITS, queue.wake.claim_ended());
     assert!(!queue.hand_over(&mut lanes));
     queue.claim_all(&mut lanes);
+    queue.commit(other);
+    lanes.take_over(queue.wake.claim_ended());
+    assert!(!queue.hand_over(&mut lanes));
+    queue.claim_all(&mut lanes);
     queue.commit(merchant(3));
     for number in 0..=CLAIMS_KNOWN_MAX as u128 {
         let merchant_id = merchant(10 + number);

@@ -148,6 +148,7 @@ impl Run {
         }
         if gained {
             tracing::info!(shards = leases.held.len(), share = leases.share, "shards are served");
+            self.lanes.take_over(self.parts.wake.claim_ended());
             self.look.due = Instant::now();
         }
         let holdings = &self.holdings;
