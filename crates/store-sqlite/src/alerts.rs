@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::{Row, params};
 use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
     ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, PutOff, StoreError, StoreResult, by_endpoint,
 };
-use sqlx::sqlite::SqliteRow;
 
 use crate::convert::{column, hex, id, json_rows, time};
 use crate::error::store_error;
+use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
 /// What stands between the ids of deliveries.
@@ -71,8 +72,10 @@ settle_store::statements! {
 #[async_trait]
 impl AlertReads for SqliteStore {
     async fn alert_any_due(&self, now: Timestamp) -> StoreResult<bool> {
-        let query = sqlx::query_scalar(ANY_DUE).bind(now.as_micros());
-        query.fetch_one(&self.readers).await.map_err(store_error)
+        let any = self
+            .connections
+            .read(|connection| connection.row(ANY_DUE, [now.as_micros()], |row| column(row, 0)))?;
+        Ok(any.unwrap_or(false))
     }
 }
 
@@ -92,12 +95,9 @@ impl AlertWrites for SqliteTx {
             (alert, merchant, &endpoint.url, endpoint.deaths, deliveries, &endpoint.last_error)
         }));
         let characters = ALERT_DELIVERIES_MAX * SEPARATED_ID_LENGTH - SEPARATOR.len_utf8();
-        let query = sqlx::query(RAISE)
-            .bind(rows)
-            .bind(at.as_micros())
-            .bind(i64::try_from(quiet.as_micros()).unwrap_or(i64::MAX))
-            .bind(i64::try_from(characters).unwrap_or(i64::MAX));
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        let characters = i64::try_from(characters).unwrap_or(i64::MAX);
+        let quiet = i64::try_from(quiet.as_micros()).unwrap_or(i64::MAX);
+        self.writer.change(RAISE, params![rows, at.as_micros(), quiet, characters]).map_err(store_error)?;
         Ok(())
     }
 
@@ -107,22 +107,18 @@ impl AlertWrites for SqliteTx {
         hold_until: Timestamp,
         limit: i64,
     ) -> StoreResult<Vec<Alert>> {
-        let query = sqlx::query(TAKE).bind(now.as_micros()).bind(hold_until.as_micros()).bind(limit);
-        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        rows.iter().map(alert).collect()
+        self.writer.rows(TAKE, params![now.as_micros(), hold_until.as_micros(), limit], alert)
     }
 
     async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()> {
         let ids = json_rows(alerts.iter().map(|alert| hex(alert.0)));
-        let query = sqlx::query(SENT).bind(ids).bind(at.as_micros());
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        self.writer.change(SENT, params![ids, at.as_micros()]).map_err(store_error)?;
         Ok(())
     }
 
     async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()> {
         let row = |later: &PutOff| (hex(later.alert_id.0), later.due_at.as_micros());
-        let query = sqlx::query(PUT_OFF).bind(json_rows(alerts.iter().map(row)));
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        self.writer.change(PUT_OFF, [json_rows(alerts.iter().map(row))]).map_err(store_error)?;
         Ok(())
     }
 }
@@ -132,7 +128,7 @@ fn separated(deliveries: &[DeliveryId]) -> String {
     ids.join(SEPARATOR.encode_utf8(&mut [0; 4]))
 }
 
-fn alert(row: &SqliteRow) -> StoreResult<Alert> {
+fn alert(row: &Row<'_>) -> StoreResult<Alert> {
     let delivery_ids: String = column(row, "delivery_ids")?;
     let delivery_ids = delivery_ids.split(SEPARATOR).map(str::parse).collect::<Result<_, _>>();
     Ok(Alert {

@@ -1,10 +1,12 @@
 //! What a file allows at most: commits of one plain table, with the settings of the store and nothing else of
 //! it. The benchmark measures the store against this.
 
+use rusqlite::params;
 use settle_store::{StoreError, StoreResult};
 
 use crate::SqliteStore;
 use crate::error::store_error;
+use crate::run::Run;
 
 const CREATE: &str = "CREATE TABLE bare (id INTEGER PRIMARY KEY, record TEXT NOT NULL)";
 const INSERT: &str = "
@@ -21,14 +23,14 @@ impl BareFile {
     /// Makes the table in the file that the URL names.
     pub async fn create(url: &str) -> StoreResult<BareFile> {
         let store = SqliteStore::new(url).map_err(|fault| StoreError::Unexpected(fault.into()))?;
-        sqlx::query(CREATE).execute(&store.writer).await.map_err(store_error)?;
+        store.connections.writer().await?.change(CREATE, []).map_err(store_error)?;
         Ok(BareFile(store))
     }
 
     /// Adds so many rows, in a transaction of their own that is on the disk when this returns.
     pub async fn commit(&self, rows: i64, record: &str) -> StoreResult<()> {
-        let query = sqlx::query(INSERT).bind(rows).bind(record);
-        query.execute(&self.0.writer).await.map_err(store_error)?;
+        let writer = self.0.connections.writer().await?;
+        writer.change(INSERT, params![rows, record]).map_err(store_error)?;
         Ok(())
     }
 }

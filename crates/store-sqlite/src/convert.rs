@@ -1,15 +1,13 @@
 //! Between the types of the domain and the columns of SQLite.
 //!
-//! Batches go in as one JSON argument, and large results come out as one JSON text: a value that crosses from
-//! SQLite's thread to ours one by one is copied, sent and looked up by its name.
+//! A batch goes in as one JSON argument.
 
-use serde::de::{Error as _, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use rusqlite::types::FromSql;
+use rusqlite::{Row, RowIndex};
+use serde::{Serialize, Serializer};
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_store::{StoreError, StoreResult};
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 /// A batch as the one argument that `jsonb_each` unfolds: a tuple is a row. `json_each` would write each row
@@ -43,59 +41,20 @@ pub(crate) fn json_merchants(merchants: &[MerchantId]) -> String {
     json_rows(merchants.iter().map(|merchant| hex(merchant.0)))
 }
 
-/// An id inside a JSON text, as `hex` writes it.
-pub(crate) struct HexId(pub(crate) Uuid);
-
-impl<'de> Deserialize<'de> for HexId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HexId, D::Error> {
-        struct Digits;
-        impl Visitor<'_> for Digits {
-            type Value = HexId;
-
-            fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                formatter.write_str("the digits of an id")
-            }
-
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HexId, E> {
-                Uuid::try_parse(text).map(HexId).map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Digits)
-    }
-}
-
-/// Bytes inside a JSON text, as `hex` writes them.
-pub(crate) struct HexBytes(pub(crate) Vec<u8>);
-
-impl<'de> Deserialize<'de> for HexBytes {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HexBytes, D::Error> {
-        let text = <&str>::deserialize(deserializer)?;
-        hex::decode(text).map(HexBytes).map_err(D::Error::custom)
-    }
-}
-
-/// What a statement gave as JSON.
-pub(crate) fn from_json<'text, T: Deserialize<'text>>(text: &'text str) -> StoreResult<T> {
-    serde_json::from_str(text).map_err(|fault| StoreError::Unexpected(fault.into()))
-}
-
 /// Reads one column, and says which one is damaged.
-pub(crate) fn column<'r, T>(row: &'r SqliteRow, name: &str) -> StoreResult<T>
-where
-    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
-{
-    row.try_get(name).map_err(|fault| StoreError::Unexpected(fault.into()))
+pub(crate) fn column<T: FromSql>(row: &Row<'_>, column: impl RowIndex) -> StoreResult<T> {
+    row.get(column).map_err(|fault| StoreError::Unexpected(fault.into()))
 }
 
-pub(crate) fn id<T>(row: &SqliteRow, name: &str, make: fn(Uuid) -> T) -> StoreResult<T> {
-    column(row, name).map(make)
+pub(crate) fn id<T>(row: &Row<'_>, index: impl RowIndex, make: fn(Uuid) -> T) -> StoreResult<T> {
+    column(row, index).map(make)
 }
 
-pub(crate) fn time(row: &SqliteRow, name: &str) -> StoreResult<Timestamp> {
-    column(row, name).map(Timestamp::from_micros)
+pub(crate) fn time(row: &Row<'_>, index: impl RowIndex) -> StoreResult<Timestamp> {
+    column(row, index).map(Timestamp::from_micros)
 }
 
-pub(crate) fn optional_time(row: &SqliteRow, name: &str) -> StoreResult<Option<Timestamp>> {
-    let micros: Option<i64> = column(row, name)?;
+pub(crate) fn optional_time(row: &Row<'_>, index: impl RowIndex) -> StoreResult<Option<Timestamp>> {
+    let micros: Option<i64> = column(row, index)?;
     Ok(micros.map(Timestamp::from_micros))
 }

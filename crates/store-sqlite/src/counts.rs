@@ -1,5 +1,6 @@
 //! How many rows a merchant has, and when it is due: written once, when a transaction commits.
 
+use rusqlite::params;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_store::{CountChange, DUE_LAG, StoreError, StoreResult};
@@ -7,6 +8,7 @@ use settle_store::{CountChange, DUE_LAG, StoreError, StoreResult};
 use crate::SqliteTx;
 use crate::convert::{Hex, json_rows};
 use crate::error::store_error;
+use crate::run::Run;
 
 settle_store::statements! {
     hot COUNT = "
@@ -45,21 +47,20 @@ settle_store::statements! {
 
 impl SqliteTx {
     /// Writes what was noted.
-    pub(crate) async fn write_counts(&mut self) -> StoreResult<()> {
+    pub(crate) fn write_counts(&mut self) -> StoreResult<()> {
         let changes = self.counts.take();
         if changes.is_empty() {
             return Ok(());
         }
         let rows = json_rows(changes.iter().map(row));
-        let query = match self.recorded_at {
-            None => sqlx::query(COUNT).bind(rows),
+        let counted = match self.recorded_at {
+            None => self.writer.change(COUNT, [rows]),
             Some(at) => {
                 let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
-                sqlx::query(COUNT_RECORDED).bind(rows).bind(at.as_micros()).bind(lag)
+                self.writer.change(COUNT_RECORDED, params![rows, at.as_micros(), lag])
             }
         };
-        let counted = query.execute(&mut *self.inner).await.map_err(store_error)?;
-        if counted.rows_affected() != changes.len() as u64 {
+        if counted.map_err(store_error)? != changes.len() {
             return Err(StoreError::unexpected("rows of a merchant that was not locked"));
         }
         Ok(())

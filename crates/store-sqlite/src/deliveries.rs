@@ -1,7 +1,7 @@
 //! Notification deliveries.
 
 use async_trait::async_trait;
-use serde::Deserialize;
+use rusqlite::{Connection, Row, params};
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
@@ -11,41 +11,31 @@ use settle_store::{
     DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError,
     StoreResult,
 };
-use sqlx::Sqlite;
-use sqlx::query::Query;
-use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use uuid::Uuid;
 
-use crate::convert::{HexId, column, from_json, hex, id, json_rows, optional_time, time};
+use crate::convert::{column, hex, id, json_rows, optional_time, time};
 use crate::error::store_error;
+use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
+/// Rows before a page that are walked in microseconds.
+const OFFSET_NEAR: i64 = 256;
+
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot.
+    hot TOTALS = "
+        SELECT deliveries_pending, deliveries_delivered, deliveries_dead FROM merchant_counts
+        WHERE merchant_id = ?1";
     hot PAGE = "
-        SELECT deliveries_pending + deliveries_delivered + deliveries_dead AS total, (
-            SELECT json_group_array(json_array(
-                hex(delivery_id), hex(settlement_id), event_type, status, attempts, created_at,
-                delivered_at, next_attempt_at, response_status, last_error, url
-            )) FROM (
-                SELECT * FROM deliveries WHERE merchant_id = ?1
-                ORDER BY delivery_id DESC LIMIT ?2 + 0 OFFSET ?3 + 0
-            )
-        ) AS page
-        FROM merchant_counts WHERE merchant_id = ?1";
+        SELECT delivery_id, settlement_id, event_type, status, attempts, created_at, delivered_at,
+               next_attempt_at, response_status, last_error, url
+        FROM deliveries WHERE merchant_id = ?1
+        ORDER BY delivery_id DESC LIMIT ?2 + 0 OFFSET ?3 + 0";
+    // A cast, or else SQLite thinks anew about the partial index whenever another status is bound.
     hot PAGE_OF_STATUS = "
-        SELECT CASE ?4 WHEN 'pending' THEN deliveries_pending WHEN 'delivered' THEN deliveries_delivered
-                    ELSE deliveries_dead END AS total, (
-            SELECT json_group_array(json_array(
-                hex(delivery_id), hex(settlement_id), event_type, status, attempts, created_at,
-                delivered_at, next_attempt_at, response_status, last_error, url
-            )) FROM (
-                -- A cast, or else SQLite thinks anew about the partial index whenever another status is bound.
-                SELECT * FROM deliveries WHERE merchant_id = ?1 AND status = CAST(?4 AS TEXT)
-                ORDER BY delivery_id DESC LIMIT ?2 + 0 OFFSET ?3 + 0
-            )
-        ) AS page
-        FROM merchant_counts WHERE merchant_id = ?1";
+        SELECT delivery_id, settlement_id, event_type, status, attempts, created_at, delivered_at,
+               next_attempt_at, response_status, last_error, url
+        FROM deliveries WHERE merchant_id = ?1 AND status = CAST(?4 AS TEXT)
+        ORDER BY delivery_id DESC LIMIT ?2 + 0 OFFSET ?3 + 0";
     // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not
     // named is the range of all ids, a time or a place that is not named is the end of theirs. A time is the
     // first id that can have been made then. Differs because SQLite has no lateral joins.
@@ -139,16 +129,27 @@ impl DeliveryReads for SqliteStore {
         status: Option<DeliveryStatus>,
         page: PageRequest,
     ) -> StoreResult<Page<Delivery>> {
-        let statement = if status.is_some() { PAGE_OF_STATUS } else { PAGE };
-        let mut query = sqlx::query(statement).bind(merchant.0).bind(page.limit()).bind(page.offset());
-        if let Some(status) = status {
-            query = query.bind(status.as_str());
+        let read = |connection: &Connection| {
+            // Total and page are of one snapshot.
+            let snapshot = connection.unchecked_transaction().map_err(store_error)?;
+            let total = snapshot.row(TOTALS, [merchant.0], |row| total(row, status))?;
+            let total = total.ok_or(StoreError::UnknownMerchant(merchant))?;
+            let (limit, offset) = (page.limit(), page.offset());
+            let row = |row: &Row<'_>| delivery(row, 0);
+            let rows = match status {
+                None => snapshot.rows(PAGE, params![merchant.0, limit, offset], row),
+                Some(status) => {
+                    let asked = params![merchant.0, limit, offset, status.as_str()];
+                    snapshot.rows(PAGE_OF_STATUS, asked, row)
+                }
+            };
+            Ok(Page { rows: rows?, total })
+        };
+        // The rows before the page are walked.
+        if page.offset() > OFFSET_NEAR {
+            return self.connections.read_long(read).await;
         }
-        let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
-        let row = row.ok_or(StoreError::UnknownMerchant(merchant))?;
-        let rows: Vec<DeliveryRow> = from_json(column(&row, "page")?)?;
-        let rows = rows.into_iter().map(Delivery::try_from).collect::<StoreResult<_>>()?;
-        Ok(Page { rows, total: column(&row, "total")? })
+        self.connections.read(read)
     }
 
     async fn delivery_search(
@@ -158,24 +159,31 @@ impl DeliveryReads for SqliteStore {
         limit: i64,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         let after = after.unwrap_or(DeliveryCursor::START);
-        let statement = if filter.status.is_some() { SEARCH_OF_STATUS } else { SEARCH };
-        let mut query = bind_filter(sqlx::query(statement), filter)
-            .bind(after.delivery_id.0)
-            .bind(after.merchant_id.0)
-            .bind(limit);
-        if let Some(status) = filter.status {
-            query = query.bind(status.as_str());
-        }
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-        rows.iter().map(owned_delivery).collect()
+        let (from, to, since, url) = bounds(filter);
+        let search = |connection: &Connection| match filter.status {
+            None => {
+                let asked = params![from, to, since, url, after.delivery_id.0, after.merchant_id.0, limit];
+                connection.rows(SEARCH, asked, owned_delivery)
+            }
+            Some(status) => {
+                let (delivery, merchant) = (after.delivery_id.0, after.merchant_id.0);
+                let asked = params![from, to, since, url, delivery, merchant, limit, status.as_str()];
+                connection.rows(SEARCH_OF_STATUS, asked, owned_delivery)
+            }
+        };
+        self.connections.read_long(search).await
     }
 
     async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, i64)>> {
         let statuses = filter.status.map_or(DeliveryStatus::ALL.to_vec(), |status| vec![status]);
         let statuses = json_rows(statuses.iter().map(|status| status.as_str()));
-        let query = bind_filter(sqlx::query(COUNT), filter).bind(statuses);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-        rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, column(row, "number")?))).collect()
+        let (from, to, since, url) = bounds(filter);
+        let count = |connection: &Connection| {
+            connection.rows(COUNT, params![from, to, since, url, statuses], |row| {
+                Ok((id(row, 0, MerchantId)?, column(row, 1)?))
+            })
+        };
+        self.connections.read_long(count).await
     }
 
     async fn delivery_find_many(
@@ -183,9 +191,8 @@ impl DeliveryReads for SqliteStore {
         deliveries: &[DeliveryId],
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         let ids = json_rows(deliveries.iter().map(|delivery| hex(delivery.0)));
-        let query = sqlx::query(FIND_MANY).bind(ids);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-        rows.iter().map(owned_delivery).collect()
+        let find = |connection: &Connection| connection.rows(FIND_MANY, [ids], owned_delivery);
+        self.connections.read_long(find).await
     }
 }
 
@@ -199,8 +206,7 @@ impl DeliveryWrites for SqliteTx {
             let (delivery, settlement) = (hex(new.delivery_id.0), hex(new.settlement_id.0));
             (hex(new.merchant_id.0), delivery, settlement, new.created_at.as_micros(), &new.url)
         }));
-        let query = sqlx::query(ENQUEUE).bind(rows).bind(EVENT_TYPE);
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        self.writer.change(ENQUEUE, params![rows, EVENT_TYPE]).map_err(store_error)?;
         for new in deliveries {
             self.counts.of(new.merchant_id).add_due(new.created_at);
         }
@@ -226,8 +232,7 @@ impl DeliveryWrites for SqliteTx {
                 seen.next_attempt_at.as_micros(),
             )
         }));
-        let query = sqlx::query_scalar(RECORD).bind(rows);
-        let changed: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let changed = self.writer.rows(RECORD, [rows], |row| column(row, 0))?;
         self.recorded_at = Some(at);
         Ok(self.counts.record(states, changed))
     }
@@ -239,9 +244,7 @@ impl DeliveryWrites for SqliteTx {
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         let rows =
             json_rows(deliveries.iter().map(|(merchant, delivery)| (hex(merchant.0), hex(delivery.0))));
-        let query = sqlx::query(REQUEUE).bind(rows).bind(at.as_micros());
-        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        let requeued = rows.iter().map(owned_delivery).collect::<StoreResult<Vec<_>>>()?;
+        let requeued = self.writer.rows(REQUEUE, params![rows, at.as_micros()], owned_delivery)?;
         for (merchant, _) in &requeued {
             self.counts.of(*merchant).requeue(at);
         }
@@ -250,74 +253,49 @@ impl DeliveryWrites for SqliteTx {
 }
 
 /// The first four arguments of a search.
-fn bind_filter<'q>(
-    query: Query<'q, Sqlite, SqliteArguments>,
-    filter: &'q DeliveryFilter,
-) -> Query<'q, Sqlite, SqliteArguments> {
-    query
-        .bind(filter.merchant.map_or(Uuid::nil(), |merchant| merchant.0))
-        .bind(filter.merchant.map_or(Uuid::max(), |merchant| merchant.0))
-        .bind(filter.since.map_or(DeliveryId::NIL, DeliveryId::first_at).0)
-        .bind(filter.url.as_deref().unwrap_or_default())
+fn bounds(filter: &DeliveryFilter) -> (Uuid, Uuid, Uuid, &str) {
+    (
+        filter.merchant.map_or(Uuid::nil(), |merchant| merchant.0),
+        filter.merchant.map_or(Uuid::max(), |merchant| merchant.0),
+        filter.since.map_or(DeliveryId::NIL, DeliveryId::first_at).0,
+        filter.url.as_deref().unwrap_or_default(),
+    )
 }
 
-fn status(text: &str) -> StoreResult<DeliveryStatus> {
-    text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))
-}
-
-/// A delivery and whose it is.
-fn owned_delivery(row: &SqliteRow) -> StoreResult<(MerchantId, Delivery)> {
-    Ok((id(row, "merchant_id", MerchantId)?, delivery(row)?))
-}
-
-fn delivery(row: &SqliteRow) -> StoreResult<Delivery> {
-    Ok(Delivery {
-        delivery_id: id(row, "delivery_id", DeliveryId)?,
-        settlement_id: id(row, "settlement_id", SettlementId)?,
-        event_type: column(row, "event_type")?,
-        status: status(column(row, "status")?)?,
-        attempts: column(row, "attempts")?,
-        created_at: time(row, "created_at")?,
-        delivered_at: optional_time(row, "delivered_at")?,
-        next_attempt_at: time(row, "next_attempt_at")?,
-        response_status: column(row, "response_status")?,
-        last_error: column(row, "last_error")?,
-        url: column(row, "url")?,
+/// How many there are, of all that a merchant has or of those with a status.
+fn total(row: &Row<'_>, status: Option<DeliveryStatus>) -> StoreResult<i64> {
+    let (pending, delivered, dead): (i64, i64, i64) = (column(row, 0)?, column(row, 1)?, column(row, 2)?);
+    Ok(match status {
+        None => pending + delivered + dead,
+        Some(DeliveryStatus::Pending) => pending,
+        Some(DeliveryStatus::Delivered) => delivered,
+        Some(DeliveryStatus::Dead) => dead,
     })
 }
 
-/// A delivery as JSON: its columns, in this order.
-#[derive(Deserialize)]
-pub(crate) struct DeliveryRow {
-    delivery_id: HexId,
-    settlement_id: HexId,
-    event_type: String,
-    status: String,
-    attempts: i32,
-    created_at: i64,
-    delivered_at: Option<i64>,
-    next_attempt_at: i64,
-    response_status: Option<i32>,
-    last_error: Option<String>,
-    url: String,
+/// A delivery and whose it is: its merchant is the first column.
+fn owned_delivery(row: &Row<'_>) -> StoreResult<(MerchantId, Delivery)> {
+    Ok((id(row, 0, MerchantId)?, delivery(row, 1)?))
 }
 
-impl TryFrom<DeliveryRow> for Delivery {
-    type Error = StoreError;
-
-    fn try_from(row: DeliveryRow) -> StoreResult<Delivery> {
-        Ok(Delivery {
-            delivery_id: DeliveryId(row.delivery_id.0),
-            settlement_id: SettlementId(row.settlement_id.0),
-            event_type: row.event_type,
-            status: status(&row.status)?,
-            attempts: row.attempts,
-            created_at: Timestamp::from_micros(row.created_at),
-            delivered_at: row.delivered_at.map(Timestamp::from_micros),
-            next_attempt_at: Timestamp::from_micros(row.next_attempt_at),
-            response_status: row.response_status,
-            last_error: row.last_error,
-            url: row.url,
-        })
-    }
+/// The columns of a delivery from the given one on, in the order in which every statement names them: looking
+/// for each by its name would cost more than reading it.
+pub(crate) fn delivery(row: &Row<'_>, first: usize) -> StoreResult<Delivery> {
+    let status: DeliveryStatus = {
+        let text = row.get_ref(first + 3).and_then(|value| Ok(value.as_str()?)).map_err(store_error)?;
+        text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))?
+    };
+    Ok(Delivery {
+        delivery_id: id(row, first, DeliveryId)?,
+        settlement_id: id(row, first + 1, SettlementId)?,
+        event_type: column(row, first + 2)?,
+        status,
+        attempts: column(row, first + 4)?,
+        created_at: time(row, first + 5)?,
+        delivered_at: optional_time(row, first + 6)?,
+        next_attempt_at: time(row, first + 7)?,
+        response_status: column(row, first + 8)?,
+        last_error: column(row, first + 9)?,
+        url: column(row, first + 10)?,
+    })
 }

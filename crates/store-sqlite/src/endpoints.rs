@@ -1,16 +1,17 @@
 //! The webhook endpoint of a merchant.
 
 use async_trait::async_trait;
+use rusqlite::{Row, params};
 use settle_domain::delivery::ENDPOINT_CLEARED;
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_domain::vault::SealedSecret;
 use settle_store::{EndpointReads, EndpointWrites, StoreResult};
-use sqlx::sqlite::SqliteRow;
 
 use crate::convert::{column, id, json_merchants};
 use crate::error::store_error;
+use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -36,9 +37,7 @@ settle_store::statements! {
 #[async_trait]
 impl EndpointReads for SqliteStore {
     async fn endpoint_find(&self, merchant: MerchantId) -> StoreResult<Option<Endpoint>> {
-        let query = sqlx::query(FIND).bind(merchant.0);
-        let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
-        row.as_ref().map(endpoint).transpose()
+        self.connections.read(|connection| connection.row(FIND, [merchant.0], endpoint))
     }
 }
 
@@ -48,30 +47,27 @@ impl EndpointWrites for SqliteTx {
         &mut self,
         merchants: &[MerchantId],
     ) -> StoreResult<Vec<(MerchantId, Endpoint)>> {
-        let query = sqlx::query(FIND_LOCKED).bind(json_merchants(merchants));
-        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, endpoint(row)?))).collect()
+        let owned = |row: &Row<'_>| Ok((id(row, "merchant_id", MerchantId)?, endpoint(row)?));
+        self.writer.rows(FIND_LOCKED, [json_merchants(merchants)], owned)
     }
 
     async fn endpoint_put(&mut self, merchant: MerchantId, endpoint: &Endpoint) -> StoreResult<()> {
-        let query = sqlx::query(PUT).bind(merchant.0).bind(&endpoint.url).bind(endpoint.secret.0.as_slice());
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        self.writer.change(PUT, params![merchant.0, endpoint.url, endpoint.secret.0]).map_err(store_error)?;
         Ok(())
     }
 
     async fn endpoint_clear(&mut self, merchant: MerchantId, at: Timestamp) -> StoreResult<i64> {
-        sqlx::query(CLEAR).bind(merchant.0).execute(&mut *self.inner).await.map_err(store_error)?;
-        let query = sqlx::query(END_PENDING).bind(merchant.0).bind(ENDPOINT_CLEARED).bind(at.as_micros());
-        let ended = query.execute(&mut *self.inner).await.map_err(store_error)?.rows_affected();
+        self.writer.change(CLEAR, [merchant.0]).map_err(store_error)?;
+        let ended = params![merchant.0, ENDPOINT_CLEARED, at.as_micros()];
+        let ended = self.writer.change(END_PENDING, ended).map_err(store_error)?;
         let ended = i64::try_from(ended).unwrap_or(i64::MAX);
         // What was enqueued in this transaction counts before it ends.
-        self.write_counts().await?;
-        let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(ended);
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        self.write_counts()?;
+        self.writer.change(COUNT_ENDED, params![merchant.0, ended]).map_err(store_error)?;
         Ok(ended)
     }
 }
 
-fn endpoint(row: &SqliteRow) -> StoreResult<Endpoint> {
+fn endpoint(row: &Row<'_>) -> StoreResult<Endpoint> {
     Ok(Endpoint { url: column(row, "url")?, secret: SealedSecret(column(row, "sealed_secret")?) })
 }

@@ -1,31 +1,42 @@
 //! Which faults of SQLite pass by themselves, and which do not.
 
+use rusqlite::Error;
+use rusqlite::ffi::{
+    ErrorCode, SQLITE_CONSTRAINT_FOREIGNKEY, SQLITE_CONSTRAINT_PRIMARYKEY, SQLITE_CONSTRAINT_UNIQUE,
+};
 use settle_store::StoreError;
-use sqlx::Error;
-use sqlx::error::DatabaseError;
-
-/// Primary result codes of SQLite that say "not now": busy, locked, out of memory, I/O error, disk full,
-/// cannot open.
-const PASSING_CODES: [i32; 6] = [5, 6, 7, 10, 13, 14];
 
 /// Tells a fault that may pass from one that will not.
 pub(crate) fn store_error(fault: Error) -> StoreError {
-    let passing = match &fault {
-        Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed | Error::Io(_) => true,
-        Error::Database(fault) => {
-            // An extended code carries the primary one in its low byte.
-            let code = fault.code().and_then(|code| code.parse::<i32>().ok());
-            code.is_some_and(|code| PASSING_CODES.contains(&(code & 0xff)))
-        }
-        _ => false,
-    };
+    let passing = fault.sqlite_error_code().is_some_and(|code| {
+        matches!(
+            code,
+            ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::OutOfMemory
+                | ErrorCode::SystemIoFailure
+                | ErrorCode::DiskFull
+                | ErrorCode::CannotOpen
+        )
+    });
     if passing { StoreError::Unavailable(fault.into()) } else { StoreError::Unexpected(fault.into()) }
+}
+
+/// A row with the same key is there already.
+pub(crate) fn is_unique_violation(fault: &Error) -> bool {
+    [SQLITE_CONSTRAINT_UNIQUE, SQLITE_CONSTRAINT_PRIMARYKEY].map(Some).contains(&extended_code(fault))
+}
+
+/// The row that this one refers to is not there.
+pub(crate) fn is_foreign_key_violation(fault: &Error) -> bool {
+    extended_code(fault) == Some(SQLITE_CONSTRAINT_FOREIGNKEY)
+}
+
+fn extended_code(fault: &Error) -> Option<i32> {
+    fault.sqlite_error().map(|fault| fault.extended_code)
 }
 
 /// A name that must be unique is taken; anything else as above.
 pub(crate) fn unique_name_error(fault: Error) -> StoreError {
-    if fault.as_database_error().is_some_and(DatabaseError::is_unique_violation) {
-        return StoreError::NameTaken;
-    }
-    store_error(fault)
+    if is_unique_violation(&fault) { StoreError::NameTaken } else { store_error(fault) }
 }

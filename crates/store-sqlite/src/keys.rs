@@ -1,14 +1,15 @@
 //! API keys of merchants.
 
 use async_trait::async_trait;
+use rusqlite::{Row, params};
 use settle_domain::credential::CredentialHash;
 use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey, Revocation, StoreError, StoreResult};
-use sqlx::sqlite::SqliteRow;
 
 use crate::convert::{Hex, column, id, json_rows, optional_time, time};
-use crate::error::store_error;
+use crate::error::{is_foreign_key_violation, store_error};
+use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -23,22 +24,18 @@ settle_store::statements! {
         VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     cold "an operator revokes a key" REVOKE = "
         UPDATE api_keys SET revoked_at = ?2 WHERE key_id = ?1 AND revoked_at IS NULL";
-    cold "an operator revokes a key" EXISTS = "SELECT count(*) FROM api_keys WHERE key_id = ?1";
+    cold "an operator revokes a key" EXISTS = "SELECT 1 FROM api_keys WHERE key_id = ?1";
 }
 
 #[async_trait]
 impl KeyReads for SqliteStore {
     async fn key_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<AuthenticatedKey>> {
         let hashes = json_rows(hashes.iter().map(|hash| Hex(hash.0)));
-        let query = sqlx::query(AUTHENTICATE).bind(hashes);
-        let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
-        row.as_ref().map(authenticated).transpose()
+        self.connections.read(|connection| connection.row(AUTHENTICATE, [hashes], authenticated))
     }
 
     async fn key_list(&self, merchant: MerchantId) -> StoreResult<Vec<Key>> {
-        let query = sqlx::query(LIST).bind(merchant.0);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-        rows.iter().map(key).collect()
+        self.connections.read(|connection| connection.rows(LIST, [merchant.0], key))
     }
 }
 
@@ -46,42 +43,41 @@ impl KeyReads for SqliteStore {
 impl KeyWrites for SqliteTx {
     async fn key_create(&mut self, new: &NewKey) -> StoreResult<()> {
         let key = &new.key;
-        let query = sqlx::query(CREATE)
-            .bind(key.key_id.0)
-            .bind(key.merchant_id.0)
-            .bind(new.hash.0.as_slice())
-            .bind(&key.last_four)
-            .bind(&key.label)
-            .bind(key.created_at.as_micros());
-        query.execute(&mut *self.inner).await.map_err(|fault| match fault.as_database_error() {
-            Some(database) if database.is_foreign_key_violation() => {
+        let created = params![
+            key.key_id.0,
+            key.merchant_id.0,
+            new.hash.0,
+            key.last_four,
+            key.label,
+            key.created_at.as_micros()
+        ];
+        self.writer.change(CREATE, created).map_err(|fault| {
+            if is_foreign_key_violation(&fault) {
                 StoreError::UnknownMerchant(key.merchant_id)
+            } else {
+                store_error(fault)
             }
-            _ => store_error(fault),
         })?;
         Ok(())
     }
 
     async fn key_revoke(&mut self, key: KeyId, at: Timestamp) -> StoreResult<Revocation> {
-        let query = sqlx::query(REVOKE).bind(key.0).bind(at.as_micros());
-        let revoked = query.execute(&mut *self.inner).await.map_err(store_error)?;
-        if revoked.rows_affected() > 0 {
+        if self.writer.change(REVOKE, params![key.0, at.as_micros()]).map_err(store_error)? > 0 {
             return Ok(Revocation::Revoked);
         }
-        let query = sqlx::query_scalar(EXISTS).bind(key.0);
-        let known: i64 = query.fetch_one(&mut *self.inner).await.map_err(store_error)?;
-        Ok(if known > 0 { Revocation::AlreadyRevoked } else { Revocation::Unknown })
+        let known = self.writer.row(EXISTS, [key.0], |_| Ok(()))?;
+        Ok(if known.is_some() { Revocation::AlreadyRevoked } else { Revocation::Unknown })
     }
 }
 
-fn authenticated(row: &SqliteRow) -> StoreResult<AuthenticatedKey> {
+fn authenticated(row: &Row<'_>) -> StoreResult<AuthenticatedKey> {
     Ok(AuthenticatedKey {
         key_id: id(row, "key_id", KeyId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,
     })
 }
 
-fn key(row: &SqliteRow) -> StoreResult<Key> {
+fn key(row: &Row<'_>) -> StoreResult<Key> {
     Ok(Key {
         key_id: id(row, "key_id", KeyId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,

@@ -4,29 +4,26 @@
 //! transactions begin with `BEGIN IMMEDIATE`, so that they never fail half-way for want of the lock, and each
 //! commit is on the disk before it returns (`synchronous = FULL`).
 //!
-//! Batches travel as one JSON argument that `jsonb_each` unfolds, and pages as one JSON text. Differs because
-//! SQLite has no array parameters, and a value costs more than its bytes on the way from SQLite's thread.
+//! Batches travel as one JSON argument that `jsonb_each` unfolds. Differs because SQLite has no array
+//! parameters.
 //!
 //! A limit is written `?1 + 0`: SQLite looks at a limit that is a mere parameter when it plans, and so plans
 //! the statement anew whenever it is run.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use percent_encoding::percent_decode_str;
 use settle_domain::ids::{DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
 use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx};
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{Sqlite, Transaction};
 
 mod alerts;
 pub mod bare;
+mod connections;
 mod convert;
 mod counts;
 mod deliveries;
@@ -38,37 +35,24 @@ mod migrations;
 mod operators;
 mod queue;
 mod rings;
+mod run;
 mod settlements;
 
 #[cfg(feature = "testing")]
 pub mod testing;
 
+use connections::{Connections, Purpose, Writer, aside};
 use error::store_error;
+use run::Run;
 
-/// Reading connections. More than there are cores does not help.
-const READERS_MAX: u32 = 4;
-/// How long a caller waits for a connection; the writer's queue is bounded by it.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pages of the journal after which it is written back to the file: seldom enough that a page that changes
-/// with every commit is written back once for many of them.
-const JOURNAL_PAGES_MAX: &str = "16384";
-/// Memory for pages, of the writer and of each reader, in KiB; negative, because a positive number counts
-/// pages.
-const WRITER_CACHE: &str = "-32768";
-const READER_CACHE: &str = "-4096";
-/// How much of the journal a large transaction leaves behind on the disk.
-const JOURNAL_BYTES_KEPT: &str = "67108864";
 /// How long a process waits for another one that migrates the same file, and how often it looks.
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);
 const MIGRATION_POLL: Duration = Duration::from_millis(20);
-/// How long a statement waits for another process that holds the file.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 settle_store::statements! {
     hot PING = "SELECT 1";
-    cold "asked at start-up" MIGRATIONS_TABLE = "
-        SELECT count(*) FROM sqlite_master WHERE name = '_sqlx_migrations'";
-    cold "asked at start-up" MIGRATIONS_APPLIED = "SELECT count(*) FROM _sqlx_migrations WHERE success";
+    hot BEGIN = "BEGIN IMMEDIATE";
+    hot COMMIT = "COMMIT";
 }
 
 /// Every statement this backend runs, for the test that reads their plans.
@@ -76,6 +60,8 @@ settle_store::statements! {
 pub fn statements() -> Vec<Statement> {
     [
         STATEMENTS,
+        connections::STATEMENTS,
+        migrations::STATEMENTS,
         merchants::STATEMENTS,
         keys::STATEMENTS,
         operators::STATEMENTS,
@@ -98,61 +84,27 @@ pub struct UrlFault;
 /// A SQLite file.
 #[derive(Debug)]
 pub struct SqliteStore {
-    path: PathBuf,
-    readers: SqlitePool,
-    writer: SqlitePool,
-    /// How to connect for a migration, which may take back more than fits into memory.
-    migrating: SqliteConnectOptions,
+    connections: Connections,
     slices: SliceMemory,
 }
 
 impl SqliteStore {
     /// The store in the file that the URL names. Nothing is opened yet: the first use does.
     pub fn new(url: &str) -> Result<SqliteStore, UrlFault> {
-        let options = SqliteConnectOptions::from_str(url).map_err(|_| UrlFault)?;
-        let path = options.get_filename().to_owned();
-        // Each connection would have an in-memory database of its own.
-        if path.as_os_str().is_empty()
-            || path.to_string_lossy().contains(":memory:")
-            || url.contains("mode=memory")
-        {
-            return Err(UrlFault);
-        }
-        let options = options
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY_TIMEOUT)
-            .foreign_keys(true)
-            .pragma("journal_size_limit", JOURNAL_BYTES_KEPT)
-            .pragma("wal_autocheckpoint", JOURNAL_PAGES_MAX);
-        let pool = |connections_max: u32| {
-            SqlitePoolOptions::new().max_connections(connections_max).acquire_timeout(ACQUIRE_TIMEOUT)
-        };
-        let readers = pool(READERS_MAX)
-            .connect_lazy_with(options.clone().pragma("query_only", "on").pragma("cache_size", READER_CACHE));
-        Ok(SqliteStore {
-            path,
-            readers,
-            // What a statement that fails would have to take back is kept in memory, not in a file.
-            writer: pool(1).connect_lazy_with(
-                options.clone().pragma("temp_store", "memory").pragma("cache_size", WRITER_CACHE),
-            ),
-            migrating: options,
-            slices: SliceMemory::default(),
-        })
+        let connections = Connections::new(file_of(url).ok_or(UrlFault)?);
+        Ok(SqliteStore { connections, slices: SliceMemory::default() })
     }
 
     /// The file.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.connections.path()
     }
 
     /// A lock that other processes respect, held until dropped. Differs because SQLite, unlike PostgreSQL,
     /// has no lock that outlives the transactions of a migration.
     async fn migration_lock(&self) -> StoreResult<std::fs::File> {
-        let mut path = self.path.clone().into_os_string();
+        let mut path = self.path().as_os_str().to_owned();
         path.push("-migrate");
         let file = std::fs::File::create(path).map_err(|fault| StoreError::Unavailable(fault.into()))?;
         let taken = async {
@@ -166,40 +118,42 @@ impl SqliteStore {
     }
 }
 
+/// The file that a URL names: `sqlite://` or `sqlite:`, and a path in which anything may be percent-encoded.
+/// A mode may stand behind it if it is what is done anyway: the file is made when it is missing.
+fn file_of(url: &str) -> Option<PathBuf> {
+    let file = url.strip_prefix("sqlite:")?;
+    let file = file.strip_prefix("//").unwrap_or(file);
+    let (path, mode) = file.split_once('?').unwrap_or((file, "mode=rwc"));
+    let path = percent_decode_str(path).decode_utf8().ok()?;
+    // Each connection would have an in-memory database of its own.
+    let is_file = !path.is_empty() && !path.contains(":memory:") && !path.contains('\0');
+    (is_file && mode == "mode=rwc").then(|| PathBuf::from(path.as_ref()))
+}
+
 #[async_trait]
 impl Store for SqliteStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
-        let inner = self.writer.begin_with("BEGIN IMMEDIATE").await.map_err(store_error)?;
-        Ok(Box::new(SqliteTx { inner, counts: CountChanges::default(), recorded_at: None }))
+        let writer = self.connections.writer().await?;
+        writer.change(BEGIN, []).map_err(store_error)?;
+        Ok(Box::new(SqliteTx { writer, counts: CountChanges::default(), recorded_at: None }))
     }
 
     async fn ping(&self) -> StoreResult<()> {
-        sqlx::query(PING).execute(&self.readers).await.map_err(store_error)?;
+        self.connections.read(|connection| connection.row(PING, [], |_| Ok(())))?;
         Ok(())
     }
 
     async fn migrate(&self) -> StoreResult<()> {
         let _lock = self.migration_lock().await?;
-        let pool = SqlitePoolOptions::new().max_connections(1).connect_lazy_with(self.migrating.clone());
-        let migrated = migrations::migrator().run(&pool).await;
-        pool.close().await;
-        migrated.map_err(|fault| StoreError::Unexpected(fault.into()))
+        aside(|| migrations::migrate(&mut self.connections.open(Purpose::Migrate)?))
     }
 
     async fn migrations_pending(&self) -> StoreResult<usize> {
-        let all = migrations::migrator().iter().count();
-        let table: i64 =
-            sqlx::query_scalar(MIGRATIONS_TABLE).fetch_one(&self.readers).await.map_err(store_error)?;
-        if table == 0 {
-            return Ok(all);
-        }
-        let applied: i64 =
-            sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.readers).await.map_err(store_error)?;
-        Ok(all.saturating_sub(usize::try_from(applied).unwrap_or(0)))
+        self.connections.read(migrations::pending)
     }
 
     async fn presence(&self, _dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        queue::appear(&self.path)
+        queue::appear(self.path())
     }
 
     async fn wake_others(&self, _merchants: &[MerchantId]) -> StoreResult<()> {
@@ -207,14 +161,13 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
-        self.readers.close().await;
-        self.writer.close().await;
+        self.connections.close().await;
     }
 }
 
-/// The one transaction that writes.
+/// The one transaction that writes. It is taken back when it is dropped before it has committed.
 struct SqliteTx {
-    inner: Transaction<'static, Sqlite>,
+    writer: Writer,
     /// What is to be counted when it commits.
     counts: CountChanges,
     /// When outcomes were recorded, if any were: then merchants may be due later, or not at all.
@@ -224,7 +177,49 @@ struct SqliteTx {
 #[async_trait]
 impl Tx for SqliteTx {
     async fn commit(mut self: Box<Self>) -> StoreResult<()> {
-        self.write_counts().await?;
-        self.inner.commit().await.map_err(store_error)
+        self.write_counts()?;
+        self.writer.change(COMMIT, []).map_err(store_error)?;
+        Ok(())
+    }
+}
+
+impl Drop for SqliteTx {
+    fn drop(&mut self) {
+        self.writer.roll_back();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_file() {
+        for (url, file) in [
+            ("sqlite://data/settle.db", "data/settle.db"),
+            ("sqlite:///var/lib/settle.db", "/var/lib/settle.db"),
+            ("sqlite:settle.db", "settle.db"),
+            ("sqlite://data/a%20b%3f.db?mode=rwc", "data/a b?.db"),
+            ("sqlite://file:settle.db", "file:settle.db"),
+        ] {
+            assert_eq!(file_of(url), Some(PathBuf::from(file)), "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_or_is_asked_for_otherwise_is_refused() {
+        for url in [
+            "sqlite:",
+            "sqlite://",
+            "sqlite::memory:",
+            "sqlite://a.db?mode=memory",
+            "sqlite://a.db?mode=ro",
+            "sqlite://a.db?cache=shared",
+            "sqlite://a%00.db",
+            "sqlite://a%ff.db",
+            "postgres://a/b",
+        ] {
+            assert_eq!(file_of(url), None, "{url}");
+        }
     }
 }

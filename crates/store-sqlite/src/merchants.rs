@@ -1,13 +1,14 @@
 //! Merchants, and the row that locks and counts for each.
 
 use async_trait::async_trait;
+use rusqlite::{Row, params};
 use settle_domain::ids::MerchantId;
 use settle_store::{Merchant, MerchantReads, MerchantWrites, StoreResult};
-use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
 use crate::convert::{column, id, json_merchants, time};
 use crate::error::store_error;
+use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -30,9 +31,8 @@ settle_store::statements! {
 #[async_trait]
 impl MerchantReads for SqliteStore {
     async fn merchant_list(&self, after: Option<MerchantId>, limit: i64) -> StoreResult<Vec<Merchant>> {
-        let query = sqlx::query(LIST).bind(after.map_or(Uuid::nil(), |after| after.0)).bind(limit);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-        rows.iter().map(merchant).collect()
+        let after = after.map_or(Uuid::nil(), |after| after.0);
+        self.connections.read(|connection| connection.rows(LIST, params![after, limit], merchant))
     }
 }
 
@@ -40,17 +40,15 @@ impl MerchantReads for SqliteStore {
 impl MerchantWrites for SqliteTx {
     async fn merchant_create(&mut self, merchant: &Merchant) -> StoreResult<()> {
         let id = merchant.merchant_id.0;
-        let create = sqlx::query(CREATE).bind(id).bind(&merchant.name).bind(merchant.created_at.as_micros());
-        create.execute(&mut *self.inner).await.map_err(store_error)?;
-        sqlx::query(CREATE_COUNTS).bind(id).execute(&mut *self.inner).await.map_err(store_error)?;
-        sqlx::query(CREATE_SLICE).bind(id).execute(&mut *self.inner).await.map_err(store_error)?;
+        let created = params![id, merchant.name, merchant.created_at.as_micros()];
+        self.writer.change(CREATE, created).map_err(store_error)?;
+        self.writer.change(CREATE_COUNTS, [id]).map_err(store_error)?;
+        self.writer.change(CREATE_SLICE, [id]).map_err(store_error)?;
         Ok(())
     }
 
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
-        let query = sqlx::query_scalar(LOCK).bind(json_merchants(merchants));
-        let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        Ok(found.into_iter().map(MerchantId).collect())
+        self.writer.rows(LOCK, [json_merchants(merchants)], |row| id(row, 0, MerchantId))
     }
 
     /// The writer is alone: nobody else has any lock.
@@ -59,7 +57,7 @@ impl MerchantWrites for SqliteTx {
     }
 }
 
-fn merchant(row: &SqliteRow) -> StoreResult<Merchant> {
+fn merchant(row: &Row<'_>) -> StoreResult<Merchant> {
     Ok(Merchant {
         merchant_id: id(row, "merchant_id", MerchantId)?,
         name: column(row, "name")?,

@@ -1,15 +1,15 @@
 //! Operators of the service.
 
 use async_trait::async_trait;
+use rusqlite::{Row, params};
 use settle_domain::credential::CredentialHash;
 use settle_domain::ids::OperatorId;
 use settle_domain::time::Timestamp;
 use settle_store::{NewOperator, Operator, OperatorReads, OperatorWrites, Revocation, StoreResult};
-use sqlx::sqlite::SqliteRow;
-use uuid::Uuid;
 
 use crate::convert::{Hex, column, id, json_rows, optional_time, time};
 use crate::error::{store_error, unique_name_error};
+use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -22,21 +22,19 @@ settle_store::statements! {
         INSERT INTO operators (operator_id, name, token_hash, created_at) VALUES (?1, ?2, ?3, ?4)";
     cold "an operator revokes another" REVOKE = "
         UPDATE operators SET revoked_at = ?2 WHERE operator_id = ?1 AND revoked_at IS NULL";
-    cold "an operator revokes another" EXISTS = "SELECT count(*) FROM operators WHERE operator_id = ?1";
+    cold "an operator revokes another" EXISTS = "SELECT 1 FROM operators WHERE operator_id = ?1";
 }
 
 #[async_trait]
 impl OperatorReads for SqliteStore {
     async fn operator_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<OperatorId>> {
         let hashes = json_rows(hashes.iter().map(|hash| Hex(hash.0)));
-        let query = sqlx::query_scalar(AUTHENTICATE).bind(hashes);
-        let operator: Option<Uuid> = query.fetch_optional(&self.readers).await.map_err(store_error)?;
-        Ok(operator.map(OperatorId))
+        let operator = |row: &Row<'_>| id(row, 0, OperatorId);
+        self.connections.read(|connection| connection.row(AUTHENTICATE, [hashes], operator))
     }
 
     async fn operator_list(&self) -> StoreResult<Vec<Operator>> {
-        let rows = sqlx::query(LIST).fetch_all(&self.readers).await.map_err(store_error)?;
-        rows.iter().map(operator).collect()
+        self.connections.read(|connection| connection.rows(LIST, [], operator))
     }
 }
 
@@ -44,28 +42,22 @@ impl OperatorReads for SqliteStore {
 impl OperatorWrites for SqliteTx {
     async fn operator_create(&mut self, new: &NewOperator) -> StoreResult<()> {
         let operator = &new.operator;
-        let query = sqlx::query(CREATE)
-            .bind(operator.operator_id.0)
-            .bind(&operator.name)
-            .bind(new.hash.0.as_slice())
-            .bind(operator.created_at.as_micros());
-        query.execute(&mut *self.inner).await.map_err(unique_name_error)?;
+        let created =
+            params![operator.operator_id.0, operator.name, new.hash.0, operator.created_at.as_micros()];
+        self.writer.change(CREATE, created).map_err(unique_name_error)?;
         Ok(())
     }
 
     async fn operator_revoke(&mut self, operator: OperatorId, at: Timestamp) -> StoreResult<Revocation> {
-        let query = sqlx::query(REVOKE).bind(operator.0).bind(at.as_micros());
-        let revoked = query.execute(&mut *self.inner).await.map_err(store_error)?;
-        if revoked.rows_affected() > 0 {
+        if self.writer.change(REVOKE, params![operator.0, at.as_micros()]).map_err(store_error)? > 0 {
             return Ok(Revocation::Revoked);
         }
-        let query = sqlx::query_scalar(EXISTS).bind(operator.0);
-        let known: i64 = query.fetch_one(&mut *self.inner).await.map_err(store_error)?;
-        Ok(if known > 0 { Revocation::AlreadyRevoked } else { Revocation::Unknown })
+        let known = self.writer.row(EXISTS, [operator.0], |_| Ok(()))?;
+        Ok(if known.is_some() { Revocation::AlreadyRevoked } else { Revocation::Unknown })
     }
 }
 
-fn operator(row: &SqliteRow) -> StoreResult<Operator> {
+fn operator(row: &Row<'_>) -> StoreResult<Operator> {
     Ok(Operator {
         operator_id: id(row, "operator_id", OperatorId)?,
         name: column(row, "name")?,

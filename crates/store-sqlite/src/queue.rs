@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::{Row, params};
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
@@ -14,15 +15,13 @@ use settle_store::{
     Ask, Claimed, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites, SHARDS,
     Shard, ShardLease, StoreError, StoreResult,
 };
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
 use uuid::Uuid;
 
-use crate::convert::{
-    HexBytes, HexId, column, from_json, hex, id, json_merchants, json_rows, optional_time, time,
-};
-use crate::deliveries::DeliveryRow;
+use crate::connections::aside;
+use crate::convert::{column, hex, id, json_merchants, json_rows, optional_time, time};
+use crate::deliveries::delivery;
 use crate::error::store_error;
+use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -34,14 +33,9 @@ settle_store::statements! {
     // Differs because SQLite has no lateral joins, and its limits cannot come from a row: merchants that are
     // asked for equally many are one statement.
     hot CLAIM = "
-        SELECT json_array(
-            hex(due.merchant_id), CASE WHEN endpoint.sealed_secret IS NOT NULL THEN hex(endpoint.sealed_secret) END,
-            json_array(
-                hex(due.delivery_id), hex(due.settlement_id), due.event_type, due.status, due.attempts,
-                due.created_at, due.delivered_at, due.next_attempt_at, due.response_status, due.last_error,
-                due.url
-            )
-        ), told.record
+        SELECT due.merchant_id, told.record, endpoint.sealed_secret,
+               due.delivery_id, due.settlement_id, due.event_type, due.status, due.attempts, due.created_at,
+               due.delivered_at, due.next_attempt_at, due.response_status, due.last_error, due.url
         FROM json_each(?1) AS asked
         CROSS JOIN deliveries AS due
             ON due.merchant_id = unhex(asked.value) AND due.delivery_id IN (
@@ -82,13 +76,9 @@ impl QueueReads for SqliteStore {
         known: &[MerchantId],
         limit: i64,
     ) -> StoreResult<Vec<DueMerchant>> {
-        let query = sqlx::query(DUE)
-            .bind(json_rows(shards.iter().map(|shard| shard.0)))
-            .bind(until.as_micros())
-            .bind(json_merchants(known))
-            .bind(limit);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-        rows.iter().map(due_merchant).collect()
+        let (shards, known) = (json_rows(shards.iter().map(|shard| shard.0)), json_merchants(known));
+        let due = params![shards, until.as_micros(), known, limit];
+        self.connections.read(|connection| connection.rows(DUE, due, due_merchant))
     }
 
     async fn queue_claim(
@@ -103,29 +93,24 @@ impl QueueReads for SqliteStore {
         }
         let taken = json_rows(taken.iter().map(|delivery| hex(delivery.0)));
         let mut found = Vec::new();
-        for (number, merchants) in by_number {
-            let query = sqlx::query(CLAIM)
-                .bind(json_merchants(&merchants))
-                .bind(number)
-                .bind(now.as_micros())
-                .bind(&taken);
-            let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-            for row in &rows {
-                found.push(claimed(row)?);
-            }
-        }
+        // As many rows as may be in flight.
+        aside(|| {
+            self.connections.read(|connection| {
+                for (number, merchants) in by_number {
+                    let asked = params![json_merchants(&merchants), number, now.as_micros(), taken];
+                    found.append(&mut connection.rows(CLAIM, asked, claimed)?);
+                }
+                Ok(())
+            })
+        })?;
         // The rows of a merchant come in the order of their ids, not in which they are due.
         found.sort_by_key(|claimed| (claimed.delivery.next_attempt_at, claimed.delivery.delivery_id));
         Ok(found)
     }
 
     async fn queue_depth(&self) -> StoreResult<QueueDepth> {
-        let row = sqlx::query(DEPTH).fetch_one(&self.readers).await.map_err(store_error)?;
-        Ok(QueueDepth {
-            pending: column(&row, "pending")?,
-            dead: column(&row, "dead")?,
-            first_due_at: optional_time(&row, "first_due_at")?,
-        })
+        let depth = self.connections.read_long(|connection| connection.row(DEPTH, [], depth)).await?;
+        depth.ok_or_else(|| StoreError::unexpected("a sum without a row"))
     }
 }
 
@@ -135,22 +120,15 @@ impl QueueWrites for SqliteTx {
     /// before it.
     async fn queue_lease(&mut self, dispatcher: DispatcherId, _lease: Duration) -> StoreResult<Leases> {
         let share = usize::try_from(SHARDS).unwrap_or(usize::MAX);
-        let query = sqlx::query(HELD).bind(dispatcher.0);
-        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        let mut held = rows.iter().map(shard_lease).collect::<StoreResult<Vec<_>>>()?;
+        let mut held = self.writer.rows(HELD, [dispatcher.0], shard_lease)?;
         if held.len() < share {
-            let query = sqlx::query(TAKE).bind(dispatcher.0);
-            let taken = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-            for row in &taken {
-                held.push(shard_lease(row)?);
-            }
+            held.extend(self.writer.rows(TAKE, [dispatcher.0], shard_lease)?);
         }
         Ok(Leases { held, share })
     }
 
     async fn queue_release(&mut self, leases: &[ShardLease]) -> StoreResult<()> {
-        let query = sqlx::query(RELEASE).bind(json_leases(leases));
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        self.writer.change(RELEASE, [json_leases(leases)]).map_err(store_error)?;
         Ok(())
     }
 
@@ -163,9 +141,7 @@ impl QueueWrites for SqliteTx {
     }
 
     async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>> {
-        let query = sqlx::query(FENCE).bind(json_leases(leases));
-        let held = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        held.iter().map(shard_lease).collect()
+        self.writer.rows(FENCE, [json_leases(leases)], shard_lease)
     }
 }
 
@@ -199,23 +175,29 @@ fn json_leases(leases: &[ShardLease]) -> String {
     json_rows(leases.iter().map(|lease| (lease.shard.0, hex(lease.token.0))))
 }
 
-fn due_merchant(row: &SqliteRow) -> StoreResult<DueMerchant> {
+fn due_merchant(row: &Row<'_>) -> StoreResult<DueMerchant> {
     Ok(DueMerchant { merchant_id: id(row, "merchant_id", MerchantId)?, due_at: time(row, "next_due_at")? })
 }
 
-fn claimed(row: &SqliteRow) -> StoreResult<Claimed> {
-    let cell = |fault: sqlx::Error| StoreError::Unexpected(fault.into());
-    let (merchant, secret, delivery): (HexId, Option<HexBytes>, DeliveryRow) =
-        from_json(row.try_get(0).map_err(cell)?)?;
-    Ok(Claimed {
-        merchant_id: MerchantId(merchant.0),
-        delivery: delivery.try_into()?,
-        record: Record::from_stored(row.try_get(1).map_err(cell)?),
-        secret: secret.map(|secret| SealedSecret(secret.0)),
+fn depth(row: &Row<'_>) -> StoreResult<QueueDepth> {
+    Ok(QueueDepth {
+        pending: column(row, "pending")?,
+        dead: column(row, "dead")?,
+        first_due_at: optional_time(row, "first_due_at")?,
     })
 }
 
-fn shard_lease(row: &SqliteRow) -> StoreResult<ShardLease> {
+fn claimed(row: &Row<'_>) -> StoreResult<Claimed> {
+    let secret: Option<Vec<u8>> = column(row, 2)?;
+    Ok(Claimed {
+        merchant_id: id(row, 0, MerchantId)?,
+        record: Record::from_stored(column(row, 1)?),
+        secret: secret.map(SealedSecret),
+        delivery: delivery(row, 3)?,
+    })
+}
+
+fn shard_lease(row: &Row<'_>) -> StoreResult<ShardLease> {
     let (shard, token): (i16, Uuid) = (column(row, "shard")?, column(row, "token")?);
     Ok(ShardLease { shard: Shard(shard), token: LeaseToken(token) })
 }

@@ -1,13 +1,14 @@
 //! Which master keys this database has been used with.
 
 use async_trait::async_trait;
+use rusqlite::{Row, params};
 use settle_domain::time::Timestamp;
 use settle_domain::vault::RingKeyId;
 use settle_store::{RingReads, RingWrites, StoreError, StoreResult};
-use sqlx::sqlite::SqliteRow;
 
 use crate::convert::column;
 use crate::error::store_error;
+use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -19,22 +20,20 @@ settle_store::statements! {
 #[async_trait]
 impl RingReads for SqliteStore {
     async fn ring_list(&self) -> StoreResult<Vec<RingKeyId>> {
-        let rows = sqlx::query(LIST).fetch_all(&self.readers).await.map_err(store_error)?;
-        rows.iter().map(ring_key_id).collect()
+        self.connections.read(|connection| connection.rows(LIST, [], ring_key_id))
     }
 }
 
 #[async_trait]
 impl RingWrites for SqliteTx {
     async fn ring_record(&mut self, key: RingKeyId, at: Timestamp) -> StoreResult<()> {
-        let query = sqlx::query(RECORD).bind(key.0.as_slice()).bind(at.as_micros());
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        self.writer.change(RECORD, params![key.0, at.as_micros()]).map_err(store_error)?;
         Ok(())
     }
 }
 
-fn ring_key_id(row: &SqliteRow) -> StoreResult<RingKeyId> {
-    let bytes: Vec<u8> = column(row, "key_id")?;
+fn ring_key_id(row: &Row<'_>) -> StoreResult<RingKeyId> {
+    let bytes: Vec<u8> = column(row, 0)?;
     let id =
         bytes.try_into().map_err(|_| StoreError::unexpected("the id of a master key has another length"))?;
     Ok(RingKeyId(id))

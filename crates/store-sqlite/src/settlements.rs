@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
+use rusqlite::{Row, params};
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::money::Decimal;
 use settle_domain::page::PageRequest;
@@ -14,11 +15,11 @@ use settle_store::slices::{
 use settle_store::{
     NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites, StoreError, StoreResult,
 };
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use uuid::Uuid;
 
 use crate::convert::{Hex, column, hex, id, json_rows};
-use crate::error::store_error;
+use crate::error::{is_unique_violation, store_error};
+use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -101,19 +102,24 @@ impl SlicedList for SqliteStore {
     }
 
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices> {
-        let query = sqlx::query(SLICES).bind(merchant.0).bind(SLICES_WALKED_MAX);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
-        let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
-        let slice = |row| Ok((column(row, "from_key")?, column(row, "settlements")?));
-        Ok(Slices::new(column(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
+        let asked = params![merchant.0, SLICES_WALKED_MAX];
+        let rows = self.connections.read(|connection| {
+            connection.rows(SLICES, asked, |row| Ok((column::<Option<_>>(row, 1)?, column(row, 0)?)))
+        })?;
+        let mut rows = rows.into_iter();
+        let (_, total) = rows.next().ok_or(StoreError::UnknownMerchant(merchant))?;
+        Ok(Slices::new(total, rows.filter_map(|(from_key, rows)| Some((from_key?, rows))).collect()))
     }
 
     async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage> {
-        let query = sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(limit).bind(start.rest);
-        let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
-        let row = row.ok_or(StoreError::UnknownMerchant(merchant))?;
-        let records: Option<String> = column(&row, "records")?;
-        Ok(RecordPage { records: records.unwrap_or_default(), total: column(&row, "total")? })
+        let asked = params![merchant.0, start.below, limit, start.rest];
+        let page = self.connections.read(|connection| {
+            connection.row(PAGE, asked, |row| {
+                let records: Option<String> = column(row, 1)?;
+                Ok(RecordPage { total: column(row, 0)?, records: records.unwrap_or_default() })
+            })
+        })?;
+        page.ok_or(StoreError::UnknownMerchant(merchant))
     }
 }
 
@@ -123,16 +129,16 @@ impl SettlementWrites for SqliteTx {
         let batch = SettlementBatch::new(settlements);
         // Seldom is one of them there already: they are looked for when the insertion says so. The writer is
         // alone, so what is not found then is not there when it is inserted. Differs because on PostgreSQL
-        // the insertion itself says what was new; here each row that it names would have to change threads.
-        let is_new = self.insert(&batch.unique).await?;
-        let stored = if is_new { Stored::new() } else { self.stored(&batch.unique).await? };
+        // the insertion itself says what was new.
+        let is_new = self.insert(&batch.unique)?;
+        let stored = if is_new { Stored::new() } else { self.stored(&batch.unique)? };
         let is_fresh = |row: &&NewSettlement| !stored.contains_key(&(row.merchant_id, row.settlement_id));
         let (fresh, known): (Vec<_>, Vec<_>) = batch.unique.iter().copied().partition(is_fresh);
-        if !is_new && !self.insert(&fresh).await? {
+        if !is_new && !self.insert(&fresh)? {
             return Err(StoreError::unexpected("a settlement that was not there is there"));
         }
-        self.insert_pricing(&fresh).await?;
-        self.count(&fresh).await?;
+        self.insert_pricing(&fresh)?;
+        self.count(&fresh)?;
         let mut conflicting = batch.conflicting;
         for row in known {
             let key = (row.merchant_id, row.settlement_id);
@@ -149,9 +155,16 @@ impl SettlementWrites for SqliteTx {
 /// What is stored of settlements, by their keys.
 type Stored = HashMap<(MerchantId, SettlementId), (Record, Option<InternalPricing>)>;
 
+/// A slice that has grown too long.
+struct Slice {
+    merchant: Uuid,
+    from_key: Vec<u8>,
+    settlements: i64,
+}
+
 impl SqliteTx {
     /// Inserts all of them, or none if one is there already: then says so.
-    async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<bool> {
+    fn insert(&self, rows: &[&NewSettlement]) -> StoreResult<bool> {
         if rows.is_empty() {
             return Ok(true);
         }
@@ -159,14 +172,14 @@ impl SqliteTx {
             let (merchant, settlement) = (hex(row.merchant_id.0), hex(row.settlement_id.0));
             (merchant, settlement, Hex(*row.list_key.as_bytes()), row.record.as_str())
         }));
-        match sqlx::query(INSERT).bind(rows).execute(&mut *self.inner).await {
+        match self.writer.change(INSERT, [rows]) {
             Ok(_) => Ok(true),
-            Err(sqlx::Error::Database(fault)) if fault.is_unique_violation() => Ok(false),
+            Err(fault) if is_unique_violation(&fault) => Ok(false),
             Err(fault) => Err(store_error(fault)),
         }
     }
 
-    async fn insert_pricing(&mut self, rows: &[&NewSettlement]) -> StoreResult<()> {
+    fn insert_pricing(&self, rows: &[&NewSettlement]) -> StoreResult<()> {
         let priced: Vec<_> = rows.iter().filter_map(|row| Some((row, row.pricing.as_ref()?))).collect();
         if priced.is_empty() {
             return Ok(());
@@ -176,12 +189,12 @@ impl SqliteTx {
             let (merchant, settlement) = (hex(row.merchant_id.0), hex(row.settlement_id.0));
             (merchant, settlement, provider_rate, spread_revenue, partner_commission)
         }));
-        sqlx::query(INSERT_PRICING).bind(rows).execute(&mut *self.inner).await.map_err(store_error)?;
+        self.writer.change(INSERT_PRICING, [rows]).map_err(store_error)?;
         Ok(())
     }
 
     /// Keeps the totals and the slices in step with the rows just inserted.
-    async fn count(&mut self, fresh: &[&NewSettlement]) -> StoreResult<()> {
+    fn count(&mut self, fresh: &[&NewSettlement]) -> StoreResult<()> {
         if fresh.is_empty() {
             return Ok(());
         }
@@ -189,45 +202,45 @@ impl SqliteTx {
             self.counts.of(row.merchant_id).settlements += 1;
         }
         let keys = json_rows(fresh.iter().map(|row| (hex(row.merchant_id.0), Hex(*row.list_key.as_bytes()))));
-        let slices =
-            sqlx::query(COUNT_SLICES).bind(keys).fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        for slice in &slices {
-            let settlements: i64 = column(slice, "settlements")?;
-            if settlements > SLICE_ROWS_MAX {
-                self.cut_slice(slice, settlements).await?;
+        let mut long = Vec::new();
+        self.writer.rows(COUNT_SLICES, [keys], |row| {
+            if column::<i64>(row, 2)? > SLICE_ROWS_MAX {
+                long.push(Slice {
+                    merchant: column(row, 0)?,
+                    from_key: column(row, 1)?,
+                    settlements: column(row, 2)?,
+                });
             }
-        }
-        Ok(())
+            Ok(())
+        })?;
+        long.iter().try_for_each(|slice| self.cut_slice(slice))
     }
 
     /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
-    async fn cut_slice(&mut self, slice: &SqliteRow, settlements: i64) -> StoreResult<()> {
-        let merchant = id(slice, "merchant_id", MerchantId)?;
-        let from_key: Vec<u8> = column(slice, "from_key")?;
-        let last_run = settlements / SLICE_ROWS_MIN - 1;
-        let query =
-            sqlx::query(CUT_SLICE).bind(merchant.0).bind(from_key).bind(SLICE_ROWS_MIN).bind(last_run);
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+    fn cut_slice(&self, slice: &Slice) -> StoreResult<()> {
+        let last_run = slice.settlements / SLICE_ROWS_MIN - 1;
+        let cut = params![slice.merchant, slice.from_key, SLICE_ROWS_MIN, last_run];
+        self.writer.change(CUT_SLICE, cut).map_err(store_error)?;
         Ok(())
     }
 
     /// Those of the given settlements that are there, with their content.
-    async fn stored(&mut self, rows: &[&NewSettlement]) -> StoreResult<Stored> {
+    fn stored(&self, rows: &[&NewSettlement]) -> StoreResult<Stored> {
         let keys = json_rows(rows.iter().map(|row| (hex(row.merchant_id.0), hex(row.settlement_id.0))));
-        let stored =
-            sqlx::query(FIND_STORED).bind(keys).fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        let content = |row| Ok((Record::from_stored(column(row, "record")?), stored_pricing(row)?));
-        stored.iter().map(|row| Ok((ids(row)?, content(row)?))).collect()
+        let stored = self.writer.rows(FIND_STORED, [keys], |row| {
+            Ok((ids(row)?, (Record::from_stored(column(row, "record")?), stored_pricing(row)?)))
+        })?;
+        Ok(stored.into_iter().collect())
     }
 }
 
-fn ids(row: &SqliteRow) -> StoreResult<(MerchantId, SettlementId)> {
+fn ids(row: &Row<'_>) -> StoreResult<(MerchantId, SettlementId)> {
     Ok((id(row, "merchant_id", MerchantId)?, id(row, "settlement_id", SettlementId)?))
 }
 
-fn stored_pricing(row: &SqliteRow) -> StoreResult<Option<InternalPricing>> {
+fn stored_pricing(row: &Row<'_>) -> StoreResult<Option<InternalPricing>> {
     let decimal = |name: &str| -> StoreResult<Option<Decimal>> {
-        let text: Option<String> = row.try_get(name).map_err(store_error)?;
+        let text: Option<String> = column(row, name)?;
         text.map(|text| text.parse().map_err(|_| StoreError::unexpected(format!("{name} is not a decimal"))))
             .transpose()
     };

@@ -2,20 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
+use rusqlite::Connection;
 use settle_store::Store;
 use settle_store::statements::{Heat, Statement};
 use settle_store_sqlite::SqliteStore;
 use settle_store_sqlite::testing::scratch_url;
-use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
 /// The lines of a plan that walk a whole table or index.
-async fn scans(connection: &mut SqliteConnection, sql: &str) -> Vec<String> {
-    let plan = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {sql}"));
-    let rows = sqlx::query(plan).fetch_all(connection).await.unwrap();
-    rows.iter()
-        .map(|row| row.get::<String, _>("detail"))
-        .filter(|detail| is_scan(detail) || walks_a_history(detail, sql))
-        .collect()
+fn scans(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let details = plan.raw_query().mapped(|row| row.get::<_, String>("detail"));
+    details.map(Result::unwrap).filter(|detail| is_scan(detail) || walks_a_history(detail, sql)).collect()
 }
 
 /// `SCAN` of anything but an argument (`json_each`), a single row or the result of a bounded subquery.
@@ -39,15 +36,16 @@ fn walks_a_history(detail: &str, sql: &str) -> bool {
 #[tokio::test]
 async fn no_hot_statement_scans() {
     let (url, _folder) = scratch_url();
-    SqliteStore::new(&url).unwrap().migrate().await.unwrap();
-    let mut connection = SqliteConnection::connect(&url).await.unwrap();
+    let store = SqliteStore::new(&url).unwrap();
+    store.migrate().await.unwrap();
+    let connection = Connection::open(store.path()).unwrap();
     let statements = settle_store_sqlite::statements();
     let hot: Vec<Statement> =
         statements.into_iter().filter(|statement| statement.heat == Heat::Hot).collect();
     assert!(hot.len() > 15, "the hot statements are declared: {}", hot.len());
     let mut found = Vec::new();
     for statement in hot {
-        for scan in scans(&mut connection, statement.sql).await {
+        for scan in scans(&connection, statement.sql) {
             found.push(format!("{}: {scan}", statement.name));
         }
     }
@@ -69,8 +67,9 @@ fn no_limit_is_a_mere_parameter() {
 #[tokio::test]
 async fn the_check_notices_a_scan() {
     let (url, _folder) = scratch_url();
-    SqliteStore::new(&url).unwrap().migrate().await.unwrap();
-    let mut connection = SqliteConnection::connect(&url).await.unwrap();
+    let store = SqliteStore::new(&url).unwrap();
+    store.migrate().await.unwrap();
+    let connection = Connection::open(store.path()).unwrap();
     for sql in [
         "SELECT * FROM deliveries WHERE status = 'pending'",
         "SELECT count(*) FROM settlements",
@@ -78,6 +77,6 @@ async fn the_check_notices_a_scan() {
         "SELECT count(*) FROM settlements WHERE merchant_id = ?1",
         "SELECT d.* FROM deliveries AS d JOIN json_each(?1) AS row ON d.url = row.value",
     ] {
-        assert!(!scans(&mut connection, sql).await.is_empty(), "{sql}");
+        assert!(!scans(&connection, sql).is_empty(), "{sql}");
     }
 }

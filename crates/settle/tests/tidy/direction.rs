@@ -75,8 +75,9 @@ const ALL_BUT_DOMAIN: &[&str] =
 const RESERVED: &[Reserved] = &[
     Reserved { package: "tokio", owners: ALL_BUT_DOMAIN, tests_of: &[], reason: ASYNC },
     Reserved { package: "async-trait", owners: ALL_BUT_DOMAIN, tests_of: &[], reason: ASYNC },
-    Reserved { package: "sqlx", owners: &["store-sqlite", "store-postgres"], tests_of: &[], reason: SQL },
-    Reserved { package: "sqlx-", owners: &["store-sqlite", "store-postgres"], tests_of: &[], reason: SQL },
+    Reserved { package: "rusqlite", owners: &["store-sqlite"], tests_of: &[], reason: SQL },
+    Reserved { package: "sqlx", owners: &["store-postgres"], tests_of: &[], reason: SQL },
+    Reserved { package: "sqlx-", owners: &["store-postgres"], tests_of: &[], reason: SQL },
     Reserved { package: "axum", owners: &["api", "settle"], tests_of: &[], reason: HTTP_SERVER },
     Reserved { package: "axum-", owners: &["api", "settle"], tests_of: &[], reason: HTTP_SERVER },
     Reserved {

@@ -1,0 +1,226 @@
+//! Connections, and the threads they are used on.
+//!
+//! SQLite has no server: it runs on the thread that calls it. A read that a request waits for takes
+//! microseconds, less than handing it to another thread and back, so it is done where it is asked for. What
+//! writes, waits for the disk or may walk far lets the runtime's other tasks go on with another thread
+//! ([`aside`]).
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Params, Row};
+use settle_store::{StoreError, StoreResult};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::{OwnedMutexGuard, Semaphore};
+
+use crate::error::store_error;
+use crate::run::Run;
+
+/// Reading connections that are kept. As many are open as threads read at the same time.
+const READERS_KEPT: usize = 4;
+/// Reads at the same time that may walk far.
+const LONG_READS_MAX: usize = 2;
+/// How long a caller waits for its turn; the writer's queue is bounded by it.
+const TURN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a statement waits for another process that holds the file: so often, and so long each time.
+const BUSY_POLLS_MAX: i32 = 2_000;
+const BUSY_POLL: Duration = Duration::from_millis(5);
+/// Statements that a connection keeps prepared: more than there are.
+const STATEMENTS_KEPT: usize = 128;
+
+/// Pages of the journal after which it is written back to the file: seldom enough that a page that changes
+/// with every commit is written back once for many of them.
+const JOURNAL_PAGES_MAX: i64 = 16_384;
+/// How much of the journal a large transaction leaves behind on the disk.
+const JOURNAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+/// Memory for pages, of the writer and of each reader, in KiB; negative, because a positive number counts
+/// pages.
+const WRITER_CACHE: i64 = -32_768;
+const READER_CACHE: i64 = -4_096;
+
+settle_store::statements! {
+    hot ROLLBACK = "ROLLBACK";
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    Read,
+    Write,
+    /// May take back more than fits into memory.
+    Migrate,
+}
+
+/// The one connection that writes, for whoever has its turn.
+pub(crate) struct Writer(OwnedMutexGuard<Option<Connection>>);
+
+impl Writer {
+    /// Takes back what was not committed: nothing of it is on the disk yet.
+    pub(crate) fn roll_back(&mut self) {
+        // Some faults do it by themselves.
+        let is_open = |connection: &&Connection| !connection.is_autocommit();
+        let open = self.0.as_ref().filter(is_open);
+        if open.is_some_and(|connection| connection.change(ROLLBACK, []).is_err()) {
+            // Whoever comes next opens another one.
+            *self.0 = None;
+        }
+    }
+
+    fn connection(&self) -> rusqlite::Result<&Connection> {
+        self.0.as_ref().ok_or(rusqlite::Error::InvalidQuery)
+    }
+}
+
+/// Writing waits for the disk.
+impl Run for Writer {
+    fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+        aside(|| self.connection()?.change(sql, params))
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Vec<T>> {
+        aside(|| self.connection().map_err(store_error)?.rows(sql, params, read))
+    }
+
+    fn row<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Option<T>> {
+        aside(|| self.connection().map_err(store_error)?.row(sql, params, read))
+    }
+}
+
+/// All connections of this process to one file.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    path: PathBuf,
+    /// Those that nobody uses; the last one used is taken first.
+    readers: Mutex<Vec<Connection>>,
+    long_reads: Semaphore,
+    /// None until it is needed.
+    writer: Arc<tokio::sync::Mutex<Option<Connection>>>,
+    is_closed: AtomicBool,
+}
+
+impl Connections {
+    pub(crate) fn new(path: PathBuf) -> Connections {
+        Connections {
+            path,
+            readers: Mutex::default(),
+            long_reads: Semaphore::new(LONG_READS_MAX),
+            writer: Arc::default(),
+            is_closed: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A connection of its own.
+    pub(crate) fn open(&self, purpose: Purpose) -> StoreResult<Connection> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(StoreError::Unavailable("the store is closed".into()));
+        }
+        open(&self.path, purpose).map_err(store_error)
+    }
+
+    /// Reads on this thread, which takes microseconds.
+    pub(crate) fn read<T>(&self, work: impl FnOnce(&Connection) -> StoreResult<T>) -> StoreResult<T> {
+        let idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => self.open(Purpose::Read)?,
+        };
+        let read = work(&connection);
+        // After a fault the next one begins with a connection that knows nothing of it.
+        if read.is_ok() {
+            let mut idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < READERS_KEPT && !self.is_closed.load(Ordering::Acquire) {
+                idle.push(connection);
+            }
+        }
+        read
+    }
+
+    /// Reads what may take a while.
+    pub(crate) async fn read_long<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        let turn = tokio::time::timeout(TURN_TIMEOUT, self.long_reads.acquire()).await;
+        let _turn = turn.map_err(|_| StoreError::Unavailable("long reads are under way".into()))?;
+        aside(|| self.read(work))
+    }
+
+    /// The connection that writes, as soon as nobody else has it.
+    pub(crate) async fn writer(&self) -> StoreResult<Writer> {
+        let turn = tokio::time::timeout(TURN_TIMEOUT, Arc::clone(&self.writer).lock_owned()).await;
+        let mut writer = turn.map_err(|_| StoreError::Unavailable("another transaction writes".into()))?;
+        if writer.is_none() {
+            *writer = Some(aside(|| self.open(Purpose::Write))?);
+        }
+        Ok(Writer(writer))
+    }
+
+    /// Closes them, as soon as a transaction that writes has ended. The last one writes the journal back.
+    pub(crate) async fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        let mut writer = self.writer.lock().await;
+        let readers = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
+        aside(|| drop((readers, writer.take())));
+    }
+}
+
+/// Does what takes the thread for a while; the runtime goes on with another one.
+pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
+    // A runtime of one thread has no other.
+    let has_others =
+        Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if has_others { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// Another process holds the file, and has so many times. Says whether to try again.
+#[expect(clippy::disallowed_methods, reason = "another process gives no signal, and the runtime goes on")]
+fn wait_for_others(polls: i32) -> bool {
+    let tries_again = polls < BUSY_POLLS_MAX;
+    if tries_again {
+        aside(|| std::thread::sleep(BUSY_POLL));
+    }
+    tries_again
+}
+
+fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
+    // Not a URI: a file may be called anything.
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_handler(Some(wait_for_others))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_KEPT)?;
+    connection.pragma_update(None, "wal_autocheckpoint", JOURNAL_PAGES_MAX)?;
+    match purpose {
+        Purpose::Read => {
+            connection.pragma_update(None, "cache_size", READER_CACHE)?;
+            connection.pragma_update(None, "query_only", true)?;
+        }
+        Purpose::Write => {
+            connection.pragma_update(None, "cache_size", WRITER_CACHE)?;
+            // What a statement that fails would have to take back is kept in memory, not in a file.
+            connection.pragma_update(None, "temp_store", "memory")?;
+        }
+        Purpose::Migrate => {}
+    }
+    Ok(connection)
+}

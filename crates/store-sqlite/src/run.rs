@@ -1,0 +1,60 @@
+//! Running statements: each is prepared once a connection.
+
+use rusqlite::{Connection, Params, Row};
+use settle_store::StoreResult;
+
+use crate::error::store_error;
+
+/// What statements are run on.
+pub(crate) trait Run {
+    /// Changes rows; says how many.
+    fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize>;
+
+    /// The rows that a statement gives.
+    fn rows<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnMut(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Vec<T>>;
+
+    /// The first row, if there is one.
+    fn row<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Option<T>>;
+}
+
+impl Run for Connection {
+    fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
+        self.prepare_cached(sql)?.execute(params)
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Vec<T>> {
+        let mut statement = self.prepare_cached(sql).map_err(store_error)?;
+        let mut rows = statement.query(params).map_err(store_error)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(store_error)? {
+            found.push(read(row)?);
+        }
+        Ok(found)
+    }
+
+    fn row<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Option<T>> {
+        let mut statement = self.prepare_cached(sql).map_err(store_error)?;
+        let mut rows = statement.query(params).map_err(store_error)?;
+        rows.next().map_err(store_error)?.map(read).transpose()
+    }
+}
