@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
@@ -14,15 +13,11 @@ use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
 use settle_store::{BATCH_MAX, Claimed, NewDelivery, NewSettlement, Store, StoreError, StoreResult, Tx};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
 
 use crate::wake::{ClaimsEnded, FRESH_MAX, Fresh, Wake};
 
 /// Callers that wait for their turn; the next one waits until there is room.
 const WAITING_MAX: usize = 1_024;
-/// How long a transaction waits for callers who are expected to come back, and how many make that worth it.
-const LINGER: Duration = Duration::from_millis(1);
-const EXPECTED_MIN: usize = 4;
 
 /// Notifications that were enqueued, and the endpoints they go to.
 #[derive(Debug)]
@@ -161,12 +156,9 @@ struct Worker {
 }
 
 impl Worker {
-    /// Callers who are answered come back with the next settlement. Those of the last transaction and those
-    /// who came during it would go on taking turns, half of them in each; a moment's wait brings them
-    /// together.
+    /// A group is whoever came while the last one was written.
     async fn run(self, mut waiting: mpsc::Receiver<Job>) {
         let mut left_over = None;
-        let mut expected = 0;
         loop {
             let first = match left_over.take() {
                 Some(job) => job,
@@ -177,18 +169,7 @@ impl Worker {
             };
             let mut rows = first.settlements.len();
             let mut group = vec![first];
-            let lingers_until = Instant::now() + LINGER;
-            loop {
-                let job = match waiting.try_recv() {
-                    Ok(job) => job,
-                    Err(_) if group.len() < expected && rows < BATCH_MAX => {
-                        match timeout_at(lingers_until, waiting.recv()).await {
-                            Ok(Some(job)) => job,
-                            Ok(None) | Err(_) => break,
-                        }
-                    }
-                    Err(_) => break,
-                };
+            while let Ok(job) = waiting.try_recv() {
                 if rows + job.settlements.len() > BATCH_MAX {
                     left_over = Some(job);
                     break;
@@ -196,10 +177,7 @@ impl Worker {
                 rows += job.settlements.len();
                 group.push(job);
             }
-            let callers = group.len();
             self.record_group(group).await;
-            let all = callers + waiting.len();
-            expected = if all < EXPECTED_MIN { 0 } else { all };
         }
     }
 
