@@ -2,9 +2,10 @@
 //!
 //! SQLite has no server: it runs on the thread that calls it. A read that a request waits for takes
 //! microseconds, less than handing it to another thread and back, so it is done where it is asked for. What
-//! writes, waits for the disk or may walk far lets the runtime's other tasks go on with another thread
-//! ([`aside`]).
+//! writes, waits for the disk or may walk far is done aside ([`aside`]): the task waits, and the runtime goes
+//! on with another thread.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,17 +15,22 @@ use rusqlite::{Connection, OpenFlags, Params, Row};
 use settle_store::{StoreError, StoreResult};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedMutexGuard, Semaphore};
+use tokio::time::Instant;
 
-use crate::error::store_error;
+use crate::error::{is_busy, store_error};
 use crate::run::Run;
 
-/// Reading connections that are kept. As many are open as threads read at the same time.
-const READERS_KEPT: usize = 4;
-/// Reads at the same time that may walk far.
-const LONG_READS_MAX: usize = 2;
+/// Reading connections that are kept at most; otherwise as many as threads may read at the same time.
+const READERS_KEPT_MAX: usize = 32;
+/// Reads at the same time that may walk far, and those besides that are done aside.
+const LONG_READS_MAX: u32 = 2;
+const READS_ASIDE: usize = 2;
+/// Rows before a page that are walked in microseconds.
+const OFFSET_NEAR: i64 = 256;
 /// How long a caller waits for its turn; the writer's queue is bounded by it.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a statement waits for another process that holds the file: so often, and so long each time.
+/// How long a statement waits for another process that holds the file: so often, and so long each time. Who
+/// begins to write waits for its turn, and looks as often.
 const BUSY_POLLS_MAX: i32 = 2_000;
 const BUSY_POLL: Duration = Duration::from_millis(5);
 /// Statements that a connection keeps prepared: more than there are.
@@ -41,6 +47,8 @@ const WRITER_CACHE: i64 = -32_768;
 const READER_CACHE: i64 = -4_096;
 
 settle_store::statements! {
+    hot BEGIN = "BEGIN IMMEDIATE";
+    hot COMMIT = "COMMIT";
     hot ROLLBACK = "ROLLBACK";
 }
 
@@ -54,22 +62,36 @@ pub(crate) enum Purpose {
 }
 
 /// The one connection that writes, for whoever has its turn.
-pub(crate) struct Writer(OwnedMutexGuard<Option<Connection>>);
+pub(crate) struct Writer {
+    connection: OwnedMutexGuard<Option<Connection>>,
+    /// Whether statements belong to a transaction.
+    has_begun: bool,
+}
 
 impl Writer {
-    /// Takes back what was not committed: nothing of it is on the disk yet.
-    pub(crate) fn roll_back(&mut self) {
-        // Some faults do it by themselves.
-        let is_open = |connection: &&Connection| !connection.is_autocommit();
-        let open = self.0.as_ref().filter(is_open);
-        if open.is_some_and(|connection| connection.change(ROLLBACK, []).is_err()) {
-            // Whoever comes next opens another one.
-            *self.0 = None;
-        }
+    /// What was done is on the disk.
+    pub(crate) fn commit(&mut self) -> StoreResult<()> {
+        self.change(COMMIT, []).map_err(store_error)?;
+        self.has_begun = false;
+        Ok(())
     }
 
     fn connection(&self) -> rusqlite::Result<&Connection> {
-        self.0.as_ref().ok_or(rusqlite::Error::InvalidQuery)
+        let is_whole = |connection: &&Connection| !self.has_begun || !connection.is_autocommit();
+        // Some faults take a transaction back. What came after one would be committed without the rest.
+        self.connection.as_ref().filter(is_whole).ok_or(rusqlite::Error::InvalidQuery)
+    }
+}
+
+impl Drop for Writer {
+    /// Takes back what was not committed: nothing of it is on the disk yet.
+    fn drop(&mut self) {
+        let is_open = |connection: &&Connection| !connection.is_autocommit();
+        let open = self.connection.as_ref().filter(is_open);
+        if open.is_some_and(|connection| connection.change(ROLLBACK, []).is_err()) {
+            // Whoever comes next opens another one.
+            *self.connection = None;
+        }
     }
 }
 
@@ -104,6 +126,7 @@ pub(crate) struct Connections {
     path: PathBuf,
     /// Those that nobody uses; the last one used is taken first.
     readers: Mutex<Vec<Connection>>,
+    readers_kept: usize,
     long_reads: Semaphore,
     /// None until it is needed.
     writer: Arc<tokio::sync::Mutex<Option<Connection>>>,
@@ -112,10 +135,13 @@ pub(crate) struct Connections {
 
 impl Connections {
     pub(crate) fn new(path: PathBuf) -> Connections {
+        let long_reads = usize::try_from(LONG_READS_MAX).unwrap_or(usize::MAX);
+        let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Connections {
             path,
             readers: Mutex::default(),
-            long_reads: Semaphore::new(LONG_READS_MAX),
+            readers_kept: READERS_KEPT_MAX.min(threads + long_reads + READS_ASIDE),
+            long_reads: Semaphore::new(long_reads),
             writer: Arc::default(),
             is_closed: AtomicBool::new(false),
         }
@@ -138,13 +164,13 @@ impl Connections {
         let idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
             Some(connection) => connection,
-            None => self.open(Purpose::Read)?,
+            None => aside(|| self.open(Purpose::Read))?,
         };
         let read = work(&connection);
         // After a fault the next one begins with a connection that knows nothing of it.
-        if read.is_ok() {
+        if read.is_ok() && connection.is_autocommit() {
             let mut idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.len() < READERS_KEPT && !self.is_closed.load(Ordering::Acquire) {
+            if idle.len() < self.readers_kept && !self.is_closed.load(Ordering::Acquire) {
                 idle.push(connection);
             }
         }
@@ -161,19 +187,49 @@ impl Connections {
         aside(|| self.read(work))
     }
 
+    /// Reads a page, whose rows are walked to from the beginning.
+    pub(crate) async fn read_page<T>(
+        &self,
+        offset: i64,
+        work: impl FnOnce(&Connection) -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        if offset > OFFSET_NEAR { self.read_long(work).await } else { self.read(work) }
+    }
+
+    /// Begins a transaction, as soon as nobody else writes, here or in another process. The task goes on with
+    /// something else until then.
+    pub(crate) async fn begin(&self) -> StoreResult<Writer> {
+        let deadline = Instant::now() + TURN_TIMEOUT;
+        let mut writer = self.writer().await?;
+        loop {
+            match writer.change(BEGIN, []) {
+                Err(fault) if is_busy(&fault) && Instant::now() < deadline => {
+                    tokio::time::sleep(BUSY_POLL).await;
+                }
+                begun => {
+                    begun.map_err(store_error)?;
+                    writer.has_begun = true;
+                    return Ok(writer);
+                }
+            }
+        }
+    }
+
     /// The connection that writes, as soon as nobody else has it.
     pub(crate) async fn writer(&self) -> StoreResult<Writer> {
         let turn = tokio::time::timeout(TURN_TIMEOUT, Arc::clone(&self.writer).lock_owned()).await;
-        let mut writer = turn.map_err(|_| StoreError::Unavailable("another transaction writes".into()))?;
-        if writer.is_none() {
-            *writer = Some(aside(|| self.open(Purpose::Write))?);
+        let mut connection =
+            turn.map_err(|_| StoreError::Unavailable("another transaction writes".into()))?;
+        if connection.is_none() {
+            *connection = Some(aside(|| self.open(Purpose::Write))?);
         }
-        Ok(Writer(writer))
+        Ok(Writer { connection, has_begun: false })
     }
 
-    /// Closes them, as soon as a transaction that writes has ended. The last one writes the journal back.
+    /// Closes them, as soon as what reads or writes has ended. The last one writes the journal back.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
+        let _long_reads = self.long_reads.acquire_many(LONG_READS_MAX).await;
         let mut writer = self.writer.lock().await;
         let readers = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
         aside(|| drop((readers, writer.take())));
@@ -199,7 +255,6 @@ fn wait_for_others(polls: i32) -> bool {
 }
 
 fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
-    // Not a URI: a file may be called anything.
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -219,6 +274,8 @@ fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
             connection.pragma_update(None, "cache_size", WRITER_CACHE)?;
             // What a statement that fails would have to take back is kept in memory, not in a file.
             connection.pragma_update(None, "temp_store", "memory")?;
+            // Nothing waits once a transaction has begun.
+            connection.busy_handler(None)?;
         }
         Purpose::Migrate => {}
     }

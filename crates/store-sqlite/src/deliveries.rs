@@ -18,9 +18,6 @@ use crate::error::store_error;
 use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
-/// Rows before a page that are walked in microseconds.
-const OFFSET_NEAR: i64 = 256;
-
 settle_store::statements! {
     hot TOTALS = "
         SELECT deliveries_pending, deliveries_delivered, deliveries_dead FROM merchant_counts
@@ -145,11 +142,7 @@ impl DeliveryReads for SqliteStore {
             };
             Ok(Page { rows: rows?, total })
         };
-        // The rows before the page are walked.
-        if page.offset() > OFFSET_NEAR {
-            return self.connections.read_long(read).await;
-        }
-        self.connections.read(read)
+        self.connections.read_page(page.offset(), read).await
     }
 
     async fn delivery_search(

@@ -22,6 +22,11 @@ pub(crate) fn store_error(fault: Error) -> StoreError {
     if passing { StoreError::Unavailable(fault.into()) } else { StoreError::Unexpected(fault.into()) }
 }
 
+/// Another process holds the file.
+pub(crate) fn is_busy(fault: &Error) -> bool {
+    fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+}
+
 /// A row with the same key is there already.
 pub(crate) fn is_unique_violation(fault: &Error) -> bool {
     [SQLITE_CONSTRAINT_UNIQUE, SQLITE_CONSTRAINT_PRIMARYKEY].map(Some).contains(&extended_code(fault))

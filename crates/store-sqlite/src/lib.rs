@@ -42,7 +42,6 @@ mod settlements;
 pub mod testing;
 
 use connections::{Connections, Purpose, Writer, aside};
-use error::store_error;
 use run::Run;
 
 /// How long a process waits for another one that migrates the same file, and how often it looks.
@@ -51,8 +50,6 @@ const MIGRATION_POLL: Duration = Duration::from_millis(20);
 
 settle_store::statements! {
     hot PING = "SELECT 1";
-    hot BEGIN = "BEGIN IMMEDIATE";
-    hot COMMIT = "COMMIT";
 }
 
 /// Every statement this backend runs, for the test that reads their plans.
@@ -78,7 +75,7 @@ pub fn statements() -> Vec<Statement> {
 
 /// A URL that does not name a SQLite file.
 #[derive(Debug, thiserror::Error)]
-#[error("not a SQLite file, such as sqlite://data/settle.db")]
+#[error("not a SQLite file, such as sqlite://data/settle.db, without parameters")]
 pub struct UrlFault;
 
 /// A SQLite file.
@@ -125,16 +122,16 @@ fn file_of(url: &str) -> Option<PathBuf> {
     let file = file.strip_prefix("//").unwrap_or(file);
     let (path, mode) = file.split_once('?').unwrap_or((file, "mode=rwc"));
     let path = percent_decode_str(path).decode_utf8().ok()?;
-    // Each connection would have an in-memory database of its own.
-    let is_file = !path.is_empty() && !path.contains(":memory:") && !path.contains('\0');
+    // Each connection would have an in-memory database of its own, and SQLite has a way of its own with URIs.
+    let is_file =
+        !path.is_empty() && !path.contains(":memory:") && !path.contains('\0') && !path.starts_with("file:");
     (is_file && mode == "mode=rwc").then(|| PathBuf::from(path.as_ref()))
 }
 
 #[async_trait]
 impl Store for SqliteStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
-        let writer = self.connections.writer().await?;
-        writer.change(BEGIN, []).map_err(store_error)?;
+        let writer = self.connections.begin().await?;
         Ok(Box::new(SqliteTx { writer, counts: CountChanges::default(), recorded_at: None }))
     }
 
@@ -145,7 +142,12 @@ impl Store for SqliteStore {
 
     async fn migrate(&self) -> StoreResult<()> {
         let _lock = self.migration_lock().await?;
-        aside(|| migrations::migrate(&mut self.connections.open(Purpose::Migrate)?))
+        let mut file = aside(|| self.connections.open(Purpose::Migrate))?;
+        // Whoever waits may be told to stop after each step.
+        while aside(|| migrations::take_next(&mut file))? {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
     }
 
     async fn migrations_pending(&self) -> StoreResult<usize> {
@@ -178,14 +180,7 @@ struct SqliteTx {
 impl Tx for SqliteTx {
     async fn commit(mut self: Box<Self>) -> StoreResult<()> {
         self.write_counts()?;
-        self.writer.change(COMMIT, []).map_err(store_error)?;
-        Ok(())
-    }
-}
-
-impl Drop for SqliteTx {
-    fn drop(&mut self) {
-        self.writer.roll_back();
+        self.writer.commit()
     }
 }
 
@@ -200,7 +195,6 @@ mod tests {
             ("sqlite:///var/lib/settle.db", "/var/lib/settle.db"),
             ("sqlite:settle.db", "settle.db"),
             ("sqlite://data/a%20b%3f.db?mode=rwc", "data/a b?.db"),
-            ("sqlite://file:settle.db", "file:settle.db"),
         ] {
             assert_eq!(file_of(url), Some(PathBuf::from(file)), "{url}");
         }
@@ -215,6 +209,8 @@ mod tests {
             "sqlite://a.db?mode=memory",
             "sqlite://a.db?mode=ro",
             "sqlite://a.db?cache=shared",
+            "sqlite://file:a.db",
+            "sqlite://file:a.db%3Fmode=memory",
             "sqlite://a%00.db",
             "sqlite://a%ff.db",
             "postgres://a/b",

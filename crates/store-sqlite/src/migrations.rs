@@ -30,16 +30,17 @@ pub(crate) fn pending(connection: &Connection) -> StoreResult<usize> {
     Ok(STEPS.len().saturating_sub(taken(connection).map_err(store_error)?))
 }
 
-/// Takes the steps that are still to be taken.
-pub(crate) fn migrate(connection: &mut Connection) -> StoreResult<()> {
+/// Takes the next step, unless all are taken.
+pub(crate) fn take_next(connection: &mut Connection) -> StoreResult<bool> {
     let taken = taken(connection).map_err(store_error)?;
     if taken > STEPS.len() {
         return Err(StoreError::unexpected("the file was made by a later version of settle"));
     }
-    for (step, sql) in STEPS.iter().enumerate().skip(taken) {
-        take(connection, step + 1, sql).map_err(store_error)?;
-    }
-    Ok(())
+    let Some(sql) = STEPS.get(taken) else {
+        return Ok(false);
+    };
+    take(connection, taken + 1, sql).map_err(store_error)?;
+    Ok(true)
 }
 
 fn take(connection: &mut Connection, step: usize, sql: &str) -> rusqlite::Result<()> {
@@ -77,9 +78,11 @@ mod tests {
              INSERT INTO _sqlx_migrations VALUES (1, true), (2, true), (3, true), (4, true), (5, false)",
         )?;
         assert!(matches!(pending(&file), Ok(2)));
-        assert!(migrate(&mut file).is_ok());
+        assert!(matches!(take_next(&mut file), Ok(true)));
+        assert!(matches!(pending(&file), Ok(1)));
+        assert!(matches!(take_next(&mut file), Ok(true)));
         assert!(matches!(pending(&file), Ok(0)));
-        assert!(migrate(&mut file).is_ok(), "nothing is left to do");
+        assert!(matches!(take_next(&mut file), Ok(false)), "nothing is left to do");
         Ok(())
     }
 
@@ -87,7 +90,7 @@ mod tests {
     fn a_file_of_a_later_version_is_left_alone() -> rusqlite::Result<()> {
         let mut file = Connection::open_in_memory()?;
         file.pragma_update(None, "user_version", 999)?;
-        let refused = migrate(&mut file).expect_err("it has taken steps that we do not know");
+        let refused = take_next(&mut file).expect_err("it has taken steps that we do not know");
         assert!(matches!(refused, StoreError::Unexpected(_)), "{refused}");
         Ok(())
     }

@@ -78,7 +78,7 @@ impl QueueReads for SqliteStore {
     ) -> StoreResult<Vec<DueMerchant>> {
         let (shards, known) = (json_rows(shards.iter().map(|shard| shard.0)), json_merchants(known));
         let due = params![shards, until.as_micros(), known, limit];
-        self.connections.read(|connection| connection.rows(DUE, due, due_merchant))
+        aside(|| self.connections.read(|connection| connection.rows(DUE, due, due_merchant)))
     }
 
     async fn queue_claim(

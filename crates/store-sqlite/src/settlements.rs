@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use async_trait::async_trait;
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::money::Decimal;
 use settle_domain::page::PageRequest;
@@ -112,13 +112,13 @@ impl SlicedList for SqliteStore {
     }
 
     async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage> {
-        let asked = params![merchant.0, start.below, limit, start.rest];
-        let page = self.connections.read(|connection| {
-            connection.row(PAGE, asked, |row| {
+        let read = |connection: &Connection| {
+            connection.row(PAGE, params![merchant.0, start.below, limit, start.rest], |row| {
                 let records: Option<String> = column(row, 1)?;
                 Ok(RecordPage { total: column(row, 0)?, records: records.unwrap_or_default() })
             })
-        })?;
+        };
+        let page = self.connections.read_page(start.rest, read).await?;
         page.ok_or(StoreError::UnknownMerchant(merchant))
     }
 }

@@ -148,9 +148,11 @@ impl Serve {
         let parts =
             DispatchParts { store, transport, ring: context.ring.clone(), wake, bell: alerter.bell() };
         let dispatcher = wiring::dispatcher(&context.config, parts);
-        Ok(Some(tokio::spawn(vital(async move {
-            tokio::join!(dispatcher.run(stopped(stop.clone())), alerter.run(stopped(stop)));
-        }))))
+        let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
+        Ok(Some(tokio::spawn(async move {
+            vital(dispatcher.run(stopped(stop))).await;
+            let _ = alerter.await;
+        })))
     }
 }
 

@@ -4,14 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt};
 use settle_domain::ids::{DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::{
     Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreError, StoreResult,
 };
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::attempt::{Landing, Secrets};
@@ -65,6 +63,11 @@ enum Report {
     Refreshed(StoreResult<()>),
 }
 
+/// What a call gave. A panic in it is one of the dispatcher.
+fn reported(report: Result<Report, JoinError>) -> Report {
+    report.unwrap_or_else(|fault| std::panic::resume_unwind(fault.into_panic()))
+}
+
 /// Calls of which one is under way at most, and when the next is due.
 struct Call {
     running: bool,
@@ -85,7 +88,8 @@ impl Call {
 pub(super) struct Run {
     parts: Dispatcher,
     id: DispatcherId,
-    calls: FuturesUnordered<BoxFuture<'static, Report>>,
+    /// Each in a task of its own: a store may take the thread for as long as it waits for the disk.
+    calls: JoinSet<Report>,
     attempts: JoinSet<Landing>,
     lanes: Lanes,
     holdings: Holdings,
@@ -126,7 +130,7 @@ impl Run {
         let call = || Call { running: false, due: now };
         Run {
             id: DispatcherId::new(parts.clock.now(), &*parts.entropy),
-            calls: FuturesUnordered::new(),
+            calls: JoinSet::new(),
             attempts: JoinSet::new(),
             lanes: Lanes::new(parts.settings.in_flight, parts.wake.claims_ended()),
             holdings: Holdings::none(now),
@@ -168,7 +172,7 @@ impl Run {
                 () = &mut stop => break,
                 woken = wake.woken() => self.wake(woken),
                 () = sleep_until(next_due) => self.ring(),
-                Some(report) = self.calls.next() => self.take(report),
+                Some(report) = self.calls.join_next() => self.take(reported(report)),
                 Some(landed) = self.attempts.join_next() => self.land_all(landed.ok()),
             }
         }
@@ -186,7 +190,7 @@ impl Run {
                 tokio::select! {
                     biased;
                     () = sleep_until(next_due) => self.ring(),
-                    Some(report) = self.calls.next() => self.take(report),
+                    Some(report) = self.calls.join_next() => self.take(reported(report)),
                     Some(landed) = self.attempts.join_next() => self.land_all(landed.ok()),
                 }
             }
@@ -196,13 +200,14 @@ impl Run {
             tracing::warn!(in_flight, unrecorded, "stopped before every attempt had ended and was recorded");
             self.attempts.abort_all();
         }
-        // A call that nobody waits for any more may hold what the release wants.
-        self.calls.clear();
         let leases = self.holdings.all();
-        if leases.is_empty() {
-            return;
-        }
-        let released = timeout_at(Instant::now() + BACKOFF_MAX, self.parts.ledger.release(&leases)).await;
+        let ledger = self.parts.ledger.clone();
+        let release = async {
+            // A call that nobody waits for any more may hold what the release wants.
+            self.calls.shutdown().await;
+            if leases.is_empty() { Ok(()) } else { ledger.release(&leases).await }
+        };
+        let released = timeout_at(Instant::now() + BACKOFF_MAX, release).await;
         if let Ok(Err(fault)) = released {
             tracing::warn!(%fault, "shards were not given back: they are free when the lease ends");
         }
@@ -322,7 +327,7 @@ impl Run {
     }
 
     fn call(&mut self, call: impl Future<Output = Report> + Send + 'static) {
-        self.calls.push(Box::pin(call));
+        self.calls.spawn(call);
     }
 
     /// When there is something to do even if nothing happens.
