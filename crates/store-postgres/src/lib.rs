@@ -30,6 +30,7 @@ mod merchants;
 mod migrations;
 mod operators;
 mod queue;
+mod readers;
 mod rings;
 mod settlements;
 
@@ -37,11 +38,14 @@ mod settlements;
 pub mod testing;
 
 use error::store_error;
+use readers::Readers;
 
 /// How long a caller waits for a connection; the queue for them is bounded by it.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// A connection that was idle for longer is asked whether it still lives before it is used.
 const TRUSTED_IDLE: Duration = Duration::from_secs(1);
+/// How long a transaction that records waits for more to record.
+const CALLERS_AWAITED: Duration = Duration::from_millis(1);
 /// What the server itself enforces on every session: limits on waiting, plans that keep the order of their
 /// parts, and one plan a statement. Left to itself the planner thinks anew about every page, because the plan
 /// for a limit it does not know looks dearer; the thinking costs more than the page.
@@ -103,6 +107,7 @@ pub struct UrlFault;
 /// A PostgreSQL database.
 pub struct PostgresStore {
     pool: PgPool,
+    readers: Readers,
     /// How to connect without the limits of a request.
     unlimited: PgConnectOptions,
     slices: SliceMemory,
@@ -138,7 +143,9 @@ impl PostgresStore {
                     }
                 })
             });
-        Ok(PostgresStore { pool: pool.connect_lazy_with(options), unlimited, slices: SliceMemory::default() })
+        let pool = pool.connect_lazy_with(options);
+        let readers = Readers::new(pool.clone(), connections_max, ACQUIRE_TIMEOUT, TRUSTED_IDLE);
+        Ok(PostgresStore { pool, readers, unlimited, slices: SliceMemory::default() })
     }
 }
 
@@ -149,8 +156,13 @@ impl Store for PostgresStore {
         Ok(Box::new(PostgresTx { inner, counts: CountChanges::default(), recorded_at: None }))
     }
 
+    /// Eight round trips and a commit.
+    fn callers_awaited(&self) -> Duration {
+        CALLERS_AWAITED
+    }
+
     async fn ping(&self) -> StoreResult<()> {
-        sqlx::query(PING).execute(&self.pool).await.map_err(store_error)?;
+        sqlx::query(PING).execute(&self.readers).await.map_err(store_error)?;
         Ok(())
     }
 
@@ -170,12 +182,12 @@ impl Store for PostgresStore {
     async fn migrations_pending(&self) -> StoreResult<usize> {
         let all = migrations::migrator().iter().count();
         let table: i64 =
-            sqlx::query_scalar(MIGRATIONS_TABLE).fetch_one(&self.pool).await.map_err(store_error)?;
+            sqlx::query_scalar(MIGRATIONS_TABLE).fetch_one(&self.readers).await.map_err(store_error)?;
         if table == 0 {
             return Ok(all);
         }
         let applied: i64 =
-            sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.pool).await.map_err(store_error)?;
+            sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.readers).await.map_err(store_error)?;
         Ok(all.saturating_sub(usize::try_from(applied).unwrap_or(0)))
     }
 
@@ -188,7 +200,9 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        self.pool.close().await;
+        let closed = self.pool.close();
+        self.readers.give_back();
+        closed.await;
     }
 }
 

@@ -24,6 +24,8 @@
 //! There is no method that hands out a connection, and no query builder. No transaction lives across a
 //! network call: the caller asks the network first and begins afterwards.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use settle_domain::ids::{DispatcherId, MerchantId};
 
@@ -133,6 +135,13 @@ pub enum Revocation {
 pub trait Store: Reads {
     /// Begins a transaction. On SQLite there is one at a time: keep it short.
     async fn begin(&self) -> StoreResult<Box<dyn Tx>>;
+
+    /// How long a transaction for many callers should wait for those who were answered last and come back.
+    /// Where a transaction costs much, whatever its size, they are better off together; where it does not,
+    /// one half of them calls again while the other half is written.
+    fn callers_awaited(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Asks the database whether it answers.
     async fn ping(&self) -> StoreResult<()>;
