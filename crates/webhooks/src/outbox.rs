@@ -13,11 +13,14 @@ use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
 use settle_store::{BATCH_MAX, Claimed, NewDelivery, NewSettlement, Store, StoreError, StoreResult, Tx};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 
 use crate::wake::{ClaimsEnded, FRESH_MAX, Fresh, Wake};
 
 /// Callers that wait for their turn; the next one waits until there is room.
 const WAITING_MAX: usize = 1_024;
+/// How many callers at once make it worth to wait for them.
+const EXPECTED_MIN: usize = 4;
 
 /// Notifications that were enqueued, and the endpoints they go to.
 #[derive(Debug)]
@@ -156,9 +159,12 @@ struct Worker {
 }
 
 impl Worker {
-    /// A group is whoever came while the last one was written.
+    /// A group is whoever came while the last one was written. Callers who were answered come back with the
+    /// next settlement: as many as there were last are waited for, if the store is better off with that.
     async fn run(self, mut waiting: mpsc::Receiver<Job>) {
+        let awaited = self.store.callers_awaited();
         let mut left_over = None;
+        let mut expected = 0;
         loop {
             let first = match left_over.take() {
                 Some(job) => job,
@@ -169,7 +175,18 @@ impl Worker {
             };
             let mut rows = first.settlements.len();
             let mut group = vec![first];
-            while let Ok(job) = waiting.try_recv() {
+            let until = Instant::now() + awaited;
+            loop {
+                let job = match waiting.try_recv() {
+                    Ok(job) => job,
+                    Err(_) if group.len() < expected && rows < BATCH_MAX => {
+                        match timeout_at(until, waiting.recv()).await {
+                            Ok(Some(job)) => job,
+                            Ok(None) | Err(_) => break,
+                        }
+                    }
+                    Err(_) => break,
+                };
                 if rows + job.settlements.len() > BATCH_MAX {
                     left_over = Some(job);
                     break;
@@ -177,7 +194,10 @@ impl Worker {
                 rows += job.settlements.len();
                 group.push(job);
             }
+            let callers = group.len();
             self.record_group(group).await;
+            let all = callers + waiting.len();
+            expected = if awaited.is_zero() || all < EXPECTED_MIN { 0 } else { all };
         }
     }
 
