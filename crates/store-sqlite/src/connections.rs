@@ -101,6 +101,14 @@ impl Run for Writer {
         aside(|| self.connection()?.change(sql, params))
     }
 
+    fn change_each<P: Params>(
+        &self,
+        sql: &str,
+        rows: impl Iterator<Item = P>,
+    ) -> rusqlite::Result<Vec<bool>> {
+        aside(|| self.connection()?.change_each(sql, rows))
+    }
+
     fn rows<T>(
         &self,
         sql: &str,

@@ -88,26 +88,13 @@ settle_store::statements! {
     hot ENQUEUE = "
         INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
                                 created_at, next_attempt_at, url)
-        SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), unhex(row.value ->> 2), ?2, 'pending', 0,
-               row.value ->> 3, row.value ->> 3, row.value ->> 4
-        FROM jsonb_each(?1) AS row";
+        VALUES (?1, ?2, ?3, ?4, 'pending', 0, ?5, ?5, ?6)";
     hot RECORD = "
         UPDATE deliveries
-        SET status = state.status, attempts = state.attempts, delivered_at = state.delivered_at,
-            next_attempt_at = state.next_attempt_at, response_status = state.response_status,
-            last_error = state.last_error
-        FROM (
-            SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id,
-                   row.value ->> 2 AS status, row.value ->> 3 AS attempts, row.value ->> 4 AS delivered_at,
-                   row.value ->> 5 AS next_attempt_at, row.value ->> 6 AS response_status,
-                   row.value ->> 7 AS last_error, row.value ->> 8 AS seen_attempts,
-                   row.value ->> 9 AS seen_next_attempt_at
-            FROM jsonb_each(?1) AS row
-        ) AS state
-        WHERE deliveries.merchant_id = state.merchant_id AND deliveries.delivery_id = state.delivery_id
-          AND deliveries.status = 'pending' AND deliveries.attempts = state.seen_attempts
-          AND deliveries.next_attempt_at = state.seen_next_attempt_at
-        RETURNING deliveries.delivery_id";
+        SET status = ?3, attempts = ?4, delivered_at = ?5, next_attempt_at = ?6, response_status = ?7,
+            last_error = ?8
+        WHERE merchant_id = ?1 AND delivery_id = ?2 AND status = 'pending' AND attempts = ?9
+          AND next_attempt_at = ?10";
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?2
         FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id
@@ -192,14 +179,12 @@ impl DeliveryReads for SqliteStore {
 #[async_trait]
 impl DeliveryWrites for SqliteTx {
     async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()> {
-        if deliveries.is_empty() {
-            return Ok(());
-        }
-        let rows = json_rows(deliveries.iter().map(|new| {
-            let (delivery, settlement) = (hex(new.delivery_id.0), hex(new.settlement_id.0));
-            (hex(new.merchant_id.0), delivery, settlement, new.created_at.as_micros(), &new.url)
-        }));
-        self.writer.change(ENQUEUE, params![rows, EVENT_TYPE]).map_err(store_error)?;
+        let rows = deliveries.iter().map(|new| {
+            let (merchant, delivery, settlement) =
+                (new.merchant_id.0, new.delivery_id.0, new.settlement_id.0);
+            (merchant, delivery, settlement, EVENT_TYPE, new.created_at.as_micros(), &new.url)
+        });
+        self.writer.change_each(ENQUEUE, rows).map_err(store_error)?;
         for new in deliveries {
             self.counts.of(new.merchant_id).add_due(new.created_at);
         }
@@ -211,10 +196,10 @@ impl DeliveryWrites for SqliteTx {
         states: &[DeliveryState],
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>> {
-        let rows = json_rows(states.iter().map(|DeliveryState { merchant_id, seen, delivery }| {
+        let rows = states.iter().map(|DeliveryState { merchant_id, seen, delivery }| {
             (
-                hex(merchant_id.0),
-                hex(delivery.delivery_id.0),
+                merchant_id.0,
+                delivery.delivery_id.0,
                 delivery.status.as_str(),
                 delivery.attempts,
                 delivery.delivered_at.map(Timestamp::as_micros),
@@ -224,8 +209,10 @@ impl DeliveryWrites for SqliteTx {
                 seen.attempts,
                 seen.next_attempt_at.as_micros(),
             )
-        }));
-        let changed = self.writer.rows(RECORD, [rows], |row| column(row, 0))?;
+        });
+        let changed = self.writer.change_each(RECORD, rows).map_err(store_error)?;
+        let changed = states.iter().zip(changed).filter(|(_, is_changed)| *is_changed);
+        let changed = changed.map(|(state, _)| state.delivery.delivery_id.0).collect();
         self.recorded_at = Some(at);
         Ok(self.counts.record(states, changed))
     }

@@ -4,8 +4,9 @@
 //! transactions begin with `BEGIN IMMEDIATE`, so that they never fail half-way for want of the lock, and each
 //! commit is on the disk before it returns (`synchronous = FULL`).
 //!
-//! Batches travel as one JSON argument that `jsonb_each` unfolds. Differs because SQLite has no array
-//! parameters.
+//! A batch is written row by row, with a statement that is prepared once. Differs because there are no round
+//! trips to save, and no array parameters: a row that is bound costs less than one unfolded from JSON. What
+//! is read or added up for many at once takes them as one JSON argument.
 //!
 //! A limit is written `?1 + 0`: SQLite looks at a limit that is a mere parameter when it plans, and so plans
 //! the statement anew whenever it is run.

@@ -18,7 +18,7 @@ use settle_store::{
 use uuid::Uuid;
 
 use crate::convert::{Hex, column, hex, id, json_rows};
-use crate::error::{is_unique_violation, store_error};
+use crate::error::store_error;
 use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
 
@@ -41,14 +41,12 @@ settle_store::statements! {
             WHERE merchant_id = ?1 ORDER BY from_key DESC LIMIT ?2 + 0
         )";
     hot INSERT = "
-        INSERT INTO settlements (merchant_id, settlement_id, list_key, record)
-        SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), unhex(row.value ->> 2), row.value ->> 3
-        FROM jsonb_each(?1) AS row";
+        INSERT INTO settlements (merchant_id, settlement_id, list_key, record) VALUES (?1, ?2, ?3, ?4)
+        ON CONFLICT (merchant_id, settlement_id) DO NOTHING";
     hot INSERT_PRICING = "
         INSERT INTO settlement_pricing
             (merchant_id, settlement_id, provider_rate, spread_revenue, partner_commission)
-        SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), row.value ->> 2, row.value ->> 3, row.value ->> 4
-        FROM jsonb_each(?1) AS row WHERE true
+        VALUES (?1, ?2, ?3, ?4, ?5)
         ON CONFLICT DO NOTHING";
     hot FIND_STORED = "
         SELECT s.merchant_id, s.settlement_id, s.record,
@@ -127,16 +125,12 @@ impl SlicedList for SqliteStore {
 impl SettlementWrites for SqliteTx {
     async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
         let batch = SettlementBatch::new(settlements);
-        // Seldom is one of them there already: they are looked for when the insertion says so. The writer is
-        // alone, so what is not found then is not there when it is inserted. Differs because on PostgreSQL
-        // the insertion itself says what was new.
         let is_new = self.insert(&batch.unique)?;
-        let stored = if is_new { Stored::new() } else { self.stored(&batch.unique)? };
-        let is_fresh = |row: &&NewSettlement| !stored.contains_key(&(row.merchant_id, row.settlement_id));
-        let (fresh, known): (Vec<_>, Vec<_>) = batch.unique.iter().copied().partition(is_fresh);
-        if !is_new && !self.insert(&fresh)? {
-            return Err(StoreError::unexpected("a settlement that was not there is there"));
+        let (mut fresh, mut known) = (Vec::with_capacity(batch.unique.len()), Vec::new());
+        for (row, is_new) in batch.unique.into_iter().zip(is_new) {
+            if is_new { fresh.push(row) } else { known.push(row) }
         }
+        let stored = self.stored(&known)?;
         self.insert_pricing(&fresh)?;
         self.count(&fresh)?;
         let mut conflicting = batch.conflicting;
@@ -163,33 +157,24 @@ struct Slice {
 }
 
 impl SqliteTx {
-    /// Inserts all of them, or none if one is there already: then says so.
-    fn insert(&self, rows: &[&NewSettlement]) -> StoreResult<bool> {
-        if rows.is_empty() {
-            return Ok(true);
-        }
-        let rows = json_rows(rows.iter().map(|row| {
-            let (merchant, settlement) = (hex(row.merchant_id.0), hex(row.settlement_id.0));
-            (merchant, settlement, Hex(*row.list_key.as_bytes()), row.record.as_str())
-        }));
-        match self.writer.change(INSERT, [rows]) {
-            Ok(_) => Ok(true),
-            Err(fault) if is_unique_violation(&fault) => Ok(false),
-            Err(fault) => Err(store_error(fault)),
-        }
+    /// Inserts those that are not there yet; says which they are.
+    fn insert(&self, rows: &[&NewSettlement]) -> StoreResult<Vec<bool>> {
+        let rows = rows.iter().map(|row| {
+            let list_key = row.list_key.as_bytes().as_slice();
+            (row.merchant_id.0, row.settlement_id.0, list_key, row.record.as_str())
+        });
+        self.writer.change_each(INSERT, rows).map_err(store_error)
     }
 
     fn insert_pricing(&self, rows: &[&NewSettlement]) -> StoreResult<()> {
-        let priced: Vec<_> = rows.iter().filter_map(|row| Some((row, row.pricing.as_ref()?))).collect();
-        if priced.is_empty() {
-            return Ok(());
-        }
-        let rows = json_rows(priced.into_iter().map(|(row, pricing)| {
+        let priced = rows.iter().filter_map(|row| Some((row, row.pricing.as_ref()?)));
+        let rows = priced.map(|(row, pricing)| {
             let InternalPricing { provider_rate, spread_revenue, partner_commission } = pricing;
-            let (merchant, settlement) = (hex(row.merchant_id.0), hex(row.settlement_id.0));
-            (merchant, settlement, provider_rate, spread_revenue, partner_commission)
-        }));
-        self.writer.change(INSERT_PRICING, [rows]).map_err(store_error)?;
+            let amounts = [provider_rate, spread_revenue, partner_commission].map(Decimal::to_string);
+            let [provider_rate, spread_revenue, partner_commission] = amounts;
+            (row.merchant_id.0, row.settlement_id.0, provider_rate, spread_revenue, partner_commission)
+        });
+        self.writer.change_each(INSERT_PRICING, rows).map_err(store_error)?;
         Ok(())
     }
 
@@ -226,6 +211,9 @@ impl SqliteTx {
 
     /// Those of the given settlements that are there, with their content.
     fn stored(&self, rows: &[&NewSettlement]) -> StoreResult<Stored> {
+        if rows.is_empty() {
+            return Ok(Stored::new());
+        }
         let keys = json_rows(rows.iter().map(|row| (hex(row.merchant_id.0), hex(row.settlement_id.0))));
         let stored = self.writer.rows(FIND_STORED, [keys], |row| {
             Ok((ids(row)?, (Record::from_stored(column(row, "record")?), stored_pricing(row)?)))

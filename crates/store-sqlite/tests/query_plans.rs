@@ -17,8 +17,8 @@ fn scans(connection: &Connection, sql: &str) -> Vec<String> {
 
 /// `SCAN` of anything but an argument (`json_each`), a single row or the result of a bounded subquery.
 fn is_scan(detail: &str) -> bool {
-    const BOUNDED: [&str; 6] =
-        ["row VIRTUAL", "asked VIRTUAL", "json_each VIRTUAL", "CONSTANT ROW", "added", "(subquery"];
+    const BOUNDED: [&str; 7] =
+        ["row VIRTUAL", "asked VIRTUAL", "json_each VIRTUAL", "CONSTANT ROW", "added", "first", "(subquery"];
     let Some(scanned) = detail.strip_prefix("SCAN ") else {
         return false;
     };
