@@ -80,7 +80,7 @@ settle_store::statements! {
 impl AlertReads for PostgresStore {
     async fn alert_any_due(&self, now: Timestamp) -> StoreResult<bool> {
         let query = sqlx::query_scalar(ANY_DUE).bind(At(now));
-        query.fetch_one(&self.readers).await.map_err(store_error)
+        query.fetch_one(&self.pool).await.map_err(store_error)
     }
 }
 

@@ -35,7 +35,7 @@ settle_store::statements! {
 impl EndpointReads for PostgresStore {
     async fn endpoint_find(&self, merchant: MerchantId) -> StoreResult<Option<Endpoint>> {
         let query = sqlx::query(FIND).bind(merchant.0);
-        let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
         row.as_ref().map(endpoint).transpose()
     }
 }

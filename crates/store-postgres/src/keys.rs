@@ -31,13 +31,13 @@ impl KeyReads for PostgresStore {
     async fn key_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<AuthenticatedKey>> {
         let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
         let query = sqlx::query(AUTHENTICATE).bind(hashes);
-        let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
         row.as_ref().map(authenticated).transpose()
     }
 
     async fn key_list(&self, merchant: MerchantId) -> StoreResult<Vec<Key>> {
         let query = sqlx::query(LIST).bind(merchant.0);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(key).collect()
     }
 }

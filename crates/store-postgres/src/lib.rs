@@ -30,7 +30,6 @@ mod merchants;
 mod migrations;
 mod operators;
 mod queue;
-mod readers;
 mod rings;
 mod settlements;
 
@@ -38,7 +37,6 @@ mod settlements;
 pub mod testing;
 
 use error::store_error;
-use readers::Readers;
 
 /// How long a caller waits for a connection; the queue for them is bounded by it.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -107,7 +105,6 @@ pub struct UrlFault;
 /// A PostgreSQL database.
 pub struct PostgresStore {
     pool: PgPool,
-    readers: Readers,
     /// How to connect without the limits of a request.
     unlimited: PgConnectOptions,
     slices: SliceMemory,
@@ -143,9 +140,7 @@ impl PostgresStore {
                     }
                 })
             });
-        let pool = pool.connect_lazy_with(options);
-        let readers = Readers::new(pool.clone(), connections_max, ACQUIRE_TIMEOUT, TRUSTED_IDLE);
-        Ok(PostgresStore { pool, readers, unlimited, slices: SliceMemory::default() })
+        Ok(PostgresStore { pool: pool.connect_lazy_with(options), unlimited, slices: SliceMemory::default() })
     }
 }
 
@@ -162,7 +157,7 @@ impl Store for PostgresStore {
     }
 
     async fn ping(&self) -> StoreResult<()> {
-        sqlx::query(PING).execute(&self.readers).await.map_err(store_error)?;
+        sqlx::query(PING).execute(&self.pool).await.map_err(store_error)?;
         Ok(())
     }
 
@@ -182,12 +177,12 @@ impl Store for PostgresStore {
     async fn migrations_pending(&self) -> StoreResult<usize> {
         let all = migrations::migrator().iter().count();
         let table: i64 =
-            sqlx::query_scalar(MIGRATIONS_TABLE).fetch_one(&self.readers).await.map_err(store_error)?;
+            sqlx::query_scalar(MIGRATIONS_TABLE).fetch_one(&self.pool).await.map_err(store_error)?;
         if table == 0 {
             return Ok(all);
         }
         let applied: i64 =
-            sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.readers).await.map_err(store_error)?;
+            sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.pool).await.map_err(store_error)?;
         Ok(all.saturating_sub(usize::try_from(applied).unwrap_or(0)))
     }
 
@@ -200,9 +195,7 @@ impl Store for PostgresStore {
     }
 
     async fn close(&self) {
-        let closed = self.pool.close();
-        self.readers.give_back();
-        closed.await;
+        self.pool.close().await;
     }
 }
 

@@ -33,7 +33,7 @@ settle_store::statements! {
 impl MerchantReads for PostgresStore {
     async fn merchant_list(&self, after: Option<MerchantId>, limit: i64) -> StoreResult<Vec<Merchant>> {
         let query = sqlx::query(LIST).bind(after.map_or(Uuid::nil(), |after| after.0)).bind(limit);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(merchant).collect()
     }
 }

@@ -30,12 +30,12 @@ impl OperatorReads for PostgresStore {
     async fn operator_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<OperatorId>> {
         let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
         let query = sqlx::query_scalar(AUTHENTICATE).bind(hashes);
-        let operator: Option<Uuid> = query.fetch_optional(&self.readers).await.map_err(store_error)?;
+        let operator: Option<Uuid> = query.fetch_optional(&self.pool).await.map_err(store_error)?;
         Ok(operator.map(OperatorId))
     }
 
     async fn operator_list(&self) -> StoreResult<Vec<Operator>> {
-        let rows = sqlx::query(LIST).fetch_all(&self.readers).await.map_err(store_error)?;
+        let rows = sqlx::query(LIST).fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(operator).collect()
     }
 }

@@ -136,7 +136,7 @@ impl QueueReads for PostgresStore {
             .bind(At(until))
             .bind(merchant_array(known))
             .bind(limit);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(due_merchant).collect()
     }
 
@@ -151,12 +151,12 @@ impl QueueReads for PostgresStore {
             .bind(array(asks, |ask| ask.number))
             .bind(At(now))
             .bind(array(taken, |delivery| delivery.0));
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(claimed).collect()
     }
 
     async fn queue_depth(&self) -> StoreResult<QueueDepth> {
-        let row = sqlx::query(DEPTH).fetch_one(&self.readers).await.map_err(store_error)?;
+        let row = sqlx::query(DEPTH).fetch_one(&self.pool).await.map_err(store_error)?;
         Ok(QueueDepth {
             pending: column(&row, "pending")?,
             dead: column(&row, "dead")?,
@@ -275,7 +275,7 @@ impl PostgresStore {
         let named = if merchants.len() > NAMED_MAX { &[] } else { merchants };
         let payload: Vec<String> = named.iter().map(ToString::to_string).collect();
         let query = sqlx::query(NOTIFY).bind(CHANNEL).bind(payload.join(","));
-        query.execute(&self.readers).await.map_err(store_error)?;
+        query.execute(&self.pool).await.map_err(store_error)?;
         Ok(())
     }
 }

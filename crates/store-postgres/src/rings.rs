@@ -19,7 +19,7 @@ settle_store::statements! {
 #[async_trait]
 impl RingReads for PostgresStore {
     async fn ring_list(&self) -> StoreResult<Vec<RingKeyId>> {
-        let rows = sqlx::query(LIST).fetch_all(&self.readers).await.map_err(store_error)?;
+        let rows = sqlx::query(LIST).fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(ring_key_id).collect()
     }
 }

@@ -109,7 +109,7 @@ impl SlicedList for PostgresStore {
 
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices> {
         let query = sqlx::query(SLICES).bind(merchant.0).bind(SLICES_WALKED_MAX);
-        let rows = query.fetch_all(&self.readers).await.map_err(store_error)?;
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
         let slice = |row| Ok((column(row, "from_key")?, column(row, "settlements")?));
         Ok(Slices::new(column(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
@@ -117,7 +117,7 @@ impl SlicedList for PostgresStore {
 
     async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage> {
         let query = sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(limit).bind(start.rest);
-        let row = query.fetch_optional(&self.readers).await.map_err(store_error)?;
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
         let row = row.ok_or(StoreError::UnknownMerchant(merchant))?;
         let records: Option<String> = column(&row, "records")?;
         Ok(RecordPage { records: records.unwrap_or_default(), total: column(&row, "total")? })
