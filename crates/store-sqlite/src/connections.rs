@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use rusqlite::ffi::{SQLITE_ABORT_ROLLBACK, SQLITE_CANTOPEN};
 use rusqlite::{Connection, OpenFlags, Params, Row};
 use settle_store::{StoreError, StoreResult};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -79,7 +80,8 @@ impl Writer {
     fn connection(&self) -> rusqlite::Result<&Connection> {
         let is_whole = |connection: &&Connection| !self.has_begun || !connection.is_autocommit();
         // Some faults take a transaction back. What came after one would be committed without the rest.
-        self.connection.as_ref().filter(is_whole).ok_or(rusqlite::Error::InvalidQuery)
+        let taken_back = || fault(SQLITE_ABORT_ROLLBACK, "the transaction was taken back");
+        self.connection.as_ref().filter(is_whole).ok_or_else(taken_back)
     }
 }
 
@@ -237,7 +239,8 @@ impl Connections {
     /// Closes them, as soon as what reads or writes has ended. The last one writes the journal back.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
-        let _long_reads = self.long_reads.acquire_many(LONG_READS_MAX).await;
+        let _long_reads =
+            tokio::time::timeout(TURN_TIMEOUT, self.long_reads.acquire_many(LONG_READS_MAX)).await;
         let mut writer = self.writer.lock().await;
         let readers = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
         aside(|| drop((readers, writer.take())));
@@ -262,13 +265,25 @@ fn wait_for_others(polls: i32) -> bool {
     tries_again
 }
 
+fn fault(code: i32, text: &str) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(text.to_owned()))
+}
+
 fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_handler(Some(wait_for_others))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-    connection.pragma_update(None, "journal_mode", "wal")?;
+    // On a file that cannot have it a commit would have to wait for readers.
+    connection.pragma_update_and_check(None, "journal_mode", "wal", |row| {
+        let mode: String = row.get(0)?;
+        if mode == "wal" {
+            Ok(())
+        } else {
+            Err(fault(SQLITE_CANTOPEN, "it cannot have a journal of its own"))
+        }
+    })?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_KEPT)?;

@@ -64,8 +64,13 @@ enum Report {
 }
 
 /// What a call gave. A panic in it is one of the dispatcher.
-fn reported(report: Result<Report, JoinError>) -> Report {
-    report.unwrap_or_else(|fault| std::panic::resume_unwind(fault.into_panic()))
+async fn reported(report: Result<Report, JoinError>) -> Report {
+    match report.map_err(JoinError::try_into_panic) {
+        Ok(report) => report,
+        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+        // The runtime shuts down, and this task is next.
+        Err(Err(_)) => std::future::pending().await,
+    }
 }
 
 /// Calls of which one is under way at most, and when the next is due.
@@ -172,7 +177,7 @@ impl Run {
                 () = &mut stop => break,
                 woken = wake.woken() => self.wake(woken),
                 () = sleep_until(next_due) => self.ring(),
-                Some(report) = self.calls.join_next() => self.take(reported(report)),
+                Some(report) = self.calls.join_next() => self.take(reported(report).await),
                 Some(landed) = self.attempts.join_next() => self.land_all(landed.ok()),
             }
         }
@@ -190,7 +195,7 @@ impl Run {
                 tokio::select! {
                     biased;
                     () = sleep_until(next_due) => self.ring(),
-                    Some(report) = self.calls.join_next() => self.take(reported(report)),
+                    Some(report) = self.calls.join_next() => self.take(reported(report).await),
                     Some(landed) = self.attempts.join_next() => self.land_all(landed.ok()),
                 }
             }
@@ -208,9 +213,12 @@ impl Run {
             if leases.is_empty() { Ok(()) } else { ledger.release(&leases).await }
         };
         let released = timeout_at(Instant::now() + BACKOFF_MAX, release).await;
-        if let Ok(Err(fault)) = released {
-            tracing::warn!(%fault, "shards were not given back: they are free when the lease ends");
-        }
+        let fault = match released {
+            Ok(Ok(())) => return,
+            Ok(Err(fault)) => fault,
+            Err(_) => StoreError::Unavailable("it does not answer in time".into()),
+        };
+        tracing::warn!(%fault, "shards were not given back: they are free when the lease ends");
     }
 
     /// Starts every call that is due.
