@@ -1,9 +1,10 @@
 //! Connections, and the threads they are used on.
 //!
-//! SQLite has no server: it runs on the thread that calls it. A read that a request waits for takes
-//! microseconds, less than handing it to another thread and back, so it is done where it is asked for. What
-//! writes, waits for the disk or may walk far is done aside ([`aside`]): the task waits, and the runtime goes
-//! on with another thread.
+//! SQLite has no server: it runs on the thread that calls it. What a request waits for takes microseconds,
+//! less than handing it to another thread and back, so it is done where it is asked for; a batch lets other
+//! tasks have their turn after every few rows. A commit waits for the disk, on a thread for that. What may
+//! walk far is done aside ([`aside`]): the task waits, and the runtime goes on with another thread. Seldom,
+//! because whatever runs on one more thread keeps memory there.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -23,9 +24,10 @@ use crate::run::Run;
 
 /// Reading connections that are kept at most; otherwise as many as threads may read at the same time.
 const READERS_KEPT_MAX: usize = 32;
-/// Reads at the same time that may walk far, and those besides that are done aside.
+/// Reads at the same time that may walk far.
 const LONG_READS_MAX: u32 = 2;
-const READS_ASIDE: usize = 2;
+/// Rows of a batch after which other tasks have their turn: less than a millisecond's work.
+const ROWS_A_TURN: usize = 32;
 /// Rows before a page that are walked in microseconds.
 const OFFSET_NEAR: i64 = 256;
 /// How long a caller waits for its turn; the writer's queue is bounded by it.
@@ -70,10 +72,43 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// What was done is on the disk.
-    pub(crate) fn commit(&mut self) -> StoreResult<()> {
-        self.change(COMMIT, []).map_err(store_error)?;
-        self.has_begun = false;
+    /// What was done is on the disk when this returns; whoever does not wait for that does not take it back.
+    pub(crate) async fn commit(self) -> StoreResult<()> {
+        let commit = move || self.change(COMMIT, []).map(|_| ()).map_err(store_error);
+        if !has_other_threads() {
+            return commit();
+        }
+        let committed = tokio::task::spawn_blocking(commit).await;
+        committed.unwrap_or_else(|fault| Err(StoreError::Unexpected(fault.into())))
+    }
+
+    /// Changes a row for each of the given: says which were changed.
+    pub(crate) async fn change_each<P: Params>(
+        &mut self,
+        sql: &str,
+        mut rows: impl Iterator<Item = P>,
+    ) -> StoreResult<Vec<bool>> {
+        let mut changed = Vec::new();
+        loop {
+            let before = changed.len();
+            self.change_some(sql, rows.by_ref().take(ROWS_A_TURN), &mut changed).map_err(store_error)?;
+            if changed.len() < before + ROWS_A_TURN {
+                return Ok(changed);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn change_some<P: Params>(
+        &self,
+        sql: &str,
+        rows: impl Iterator<Item = P>,
+        changed: &mut Vec<bool>,
+    ) -> rusqlite::Result<()> {
+        let mut statement = self.connection()?.prepare_cached(sql)?;
+        for row in rows {
+            changed.push(statement.execute(row)? > 0);
+        }
         Ok(())
     }
 
@@ -97,18 +132,9 @@ impl Drop for Writer {
     }
 }
 
-/// Writing waits for the disk.
 impl Run for Writer {
     fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
-        aside(|| self.connection()?.change(sql, params))
-    }
-
-    fn change_each<P: Params>(
-        &self,
-        sql: &str,
-        rows: impl Iterator<Item = P>,
-    ) -> rusqlite::Result<Vec<bool>> {
-        aside(|| self.connection()?.change_each(sql, rows))
+        self.connection()?.change(sql, params)
     }
 
     fn rows<T>(
@@ -117,7 +143,7 @@ impl Run for Writer {
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> StoreResult<T>,
     ) -> StoreResult<Vec<T>> {
-        aside(|| self.connection().map_err(store_error)?.rows(sql, params, read))
+        self.connection().map_err(store_error)?.rows(sql, params, read)
     }
 
     fn row<T>(
@@ -126,7 +152,7 @@ impl Run for Writer {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> StoreResult<T>,
     ) -> StoreResult<Option<T>> {
-        aside(|| self.connection().map_err(store_error)?.row(sql, params, read))
+        self.connection().map_err(store_error)?.row(sql, params, read)
     }
 }
 
@@ -150,7 +176,7 @@ impl Connections {
         Connections {
             path,
             readers: Mutex::default(),
-            readers_kept: READERS_KEPT_MAX.min(threads + long_reads + READS_ASIDE),
+            readers_kept: READERS_KEPT_MAX.min(threads + long_reads),
             long_reads: Semaphore::new(long_reads),
             writer: Arc::default(),
             is_closed: AtomicBool::new(false),
@@ -249,10 +275,12 @@ impl Connections {
 
 /// Does what takes the thread for a while; the runtime goes on with another one.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
-    // A runtime of one thread has no other.
-    let has_others =
-        Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if has_others { tokio::task::block_in_place(work) } else { work() }
+    if has_other_threads() { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// A runtime of one thread, as a simulation's, does everything on it.
+fn has_other_threads() -> bool {
+    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// Another process holds the file, and has so many times. Says whether to try again.

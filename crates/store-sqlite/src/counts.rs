@@ -4,8 +4,6 @@ use settle_domain::time::Timestamp;
 use settle_store::{CountChange, DUE_LAG, StoreError, StoreResult};
 
 use crate::SqliteTx;
-use crate::error::store_error;
-use crate::run::Run;
 
 settle_store::statements! {
     hot COUNT = "
@@ -32,31 +30,29 @@ settle_store::statements! {
 
 impl SqliteTx {
     /// Writes what was noted.
-    pub(crate) fn write_counts(&mut self) -> StoreResult<()> {
+    pub(crate) async fn write_counts(&mut self) -> StoreResult<()> {
         let changes = self.counts.take();
         if changes.is_empty() {
             return Ok(());
         }
-        let counted = match self.recorded_at {
-            None => self.writer.change_each(
-                COUNT,
-                changes.iter().map(|(merchant, change)| {
+        let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
+        let counted = match self.recorded_at.map(Timestamp::as_micros) {
+            None => {
+                let rows = changes.iter().map(|(merchant, change)| {
                     let CountChange { settlements, pending, delivered, dead, due_at } = *change;
                     (merchant.0, settlements, pending, delivered, dead, due_at.map(Timestamp::as_micros))
-                }),
-            ),
+                });
+                self.writer.change_each(COUNT, rows).await
+            }
             Some(at) => {
-                let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
-                self.writer.change_each(
-                    COUNT_RECORDED,
-                    changes.iter().map(|(merchant, change)| {
-                        let CountChange { settlements, pending, delivered, dead, due_at: _ } = *change;
-                        (merchant.0, settlements, pending, delivered, dead, at.as_micros(), lag)
-                    }),
-                )
+                let rows = changes.iter().map(|(merchant, change)| {
+                    let CountChange { settlements, pending, delivered, dead, due_at: _ } = *change;
+                    (merchant.0, settlements, pending, delivered, dead, at, lag)
+                });
+                self.writer.change_each(COUNT_RECORDED, rows).await
             }
         };
-        if counted.map_err(store_error)?.contains(&false) {
+        if counted?.contains(&false) {
             return Err(StoreError::unexpected("rows of a merchant that was not locked"));
         }
         Ok(())

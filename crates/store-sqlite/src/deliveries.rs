@@ -184,7 +184,7 @@ impl DeliveryWrites for SqliteTx {
                 (new.merchant_id.0, new.delivery_id.0, new.settlement_id.0);
             (merchant, delivery, settlement, EVENT_TYPE, new.created_at.as_micros(), &new.url)
         });
-        self.writer.change_each(ENQUEUE, rows).map_err(store_error)?;
+        self.writer.change_each(ENQUEUE, rows).await?;
         for new in deliveries {
             self.counts.of(new.merchant_id).add_due(new.created_at);
         }
@@ -210,7 +210,7 @@ impl DeliveryWrites for SqliteTx {
                 seen.next_attempt_at.as_micros(),
             )
         });
-        let changed = self.writer.change_each(RECORD, rows).map_err(store_error)?;
+        let changed = self.writer.change_each(RECORD, rows).await?;
         let changed = states.iter().zip(changed).filter(|(_, is_changed)| *is_changed);
         let changed = changed.map(|(state, _)| state.delivery.delivery_id.0).collect();
         self.recorded_at = Some(at);

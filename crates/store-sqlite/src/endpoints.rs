@@ -58,11 +58,11 @@ impl EndpointWrites for SqliteTx {
 
     async fn endpoint_clear(&mut self, merchant: MerchantId, at: Timestamp) -> StoreResult<i64> {
         self.writer.change(CLEAR, [merchant.0]).map_err(store_error)?;
-        let ended = params![merchant.0, ENDPOINT_CLEARED, at.as_micros()];
+        let ended = (merchant.0, ENDPOINT_CLEARED, at.as_micros());
         let ended = self.writer.change(END_PENDING, ended).map_err(store_error)?;
         let ended = i64::try_from(ended).unwrap_or(i64::MAX);
         // What was enqueued in this transaction counts before it ends.
-        self.write_counts()?;
+        self.write_counts().await?;
         self.writer.change(COUNT_ENDED, params![merchant.0, ended]).map_err(store_error)?;
         Ok(ended)
     }

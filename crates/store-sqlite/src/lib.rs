@@ -180,8 +180,8 @@ struct SqliteTx {
 #[async_trait]
 impl Tx for SqliteTx {
     async fn commit(mut self: Box<Self>) -> StoreResult<()> {
-        self.write_counts()?;
-        self.writer.commit()
+        self.write_counts().await?;
+        self.writer.commit().await
     }
 }
 

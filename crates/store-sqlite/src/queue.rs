@@ -17,12 +17,14 @@ use settle_store::{
 };
 use uuid::Uuid;
 
-use crate::connections::aside;
 use crate::convert::{column, hex, id, json_merchants, json_rows, optional_time, time};
 use crate::deliveries::delivery;
 use crate::error::store_error;
 use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
+
+/// Deliveries claimed before other tasks have their turn.
+const CLAIMED_AT_ONCE: i64 = 64;
 
 settle_store::statements! {
     hot DUE = "
@@ -78,7 +80,7 @@ impl QueueReads for SqliteStore {
     ) -> StoreResult<Vec<DueMerchant>> {
         let (shards, known) = (json_rows(shards.iter().map(|shard| shard.0)), json_merchants(known));
         let due = params![shards, until.as_micros(), known, limit];
-        aside(|| self.connections.read(|connection| connection.rows(DUE, due, due_merchant)))
+        self.connections.read(|connection| connection.rows(DUE, due, due_merchant))
     }
 
     async fn queue_claim(
@@ -93,16 +95,15 @@ impl QueueReads for SqliteStore {
         }
         let taken = json_rows(taken.iter().map(|delivery| hex(delivery.0)));
         let mut found = Vec::new();
-        // As many rows as may be in flight.
-        aside(|| {
-            self.connections.read(|connection| {
-                for (number, merchants) in by_number {
-                    let asked = params![json_merchants(&merchants), number, now.as_micros(), taken];
-                    found.append(&mut connection.rows(CLAIM, asked, claimed)?);
-                }
-                Ok(())
-            })
-        })?;
+        for (number, merchants) in by_number {
+            let at_once = usize::try_from(CLAIMED_AT_ONCE / number.max(1)).unwrap_or(1).max(1);
+            for merchants in merchants.chunks(at_once) {
+                let asked = (json_merchants(merchants), number, now.as_micros(), &taken);
+                found
+                    .append(&mut self.connections.read(|connection| connection.rows(CLAIM, asked, claimed))?);
+                tokio::task::yield_now().await;
+            }
+        }
         // The rows of a merchant come in the order of their ids, not in which they are due.
         found.sort_by_key(|claimed| (claimed.delivery.next_attempt_at, claimed.delivery.delivery_id));
         Ok(found)

@@ -10,10 +10,6 @@ pub(crate) trait Run {
     /// Changes rows; says how many.
     fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize>;
 
-    /// Changes a row for each of the given: says which were changed.
-    fn change_each<P: Params>(&self, sql: &str, rows: impl Iterator<Item = P>)
-    -> rusqlite::Result<Vec<bool>>;
-
     /// The rows that a statement gives.
     fn rows<T>(
         &self,
@@ -34,15 +30,6 @@ pub(crate) trait Run {
 impl Run for Connection {
     fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
         self.prepare_cached(sql)?.execute(params)
-    }
-
-    fn change_each<P: Params>(
-        &self,
-        sql: &str,
-        rows: impl Iterator<Item = P>,
-    ) -> rusqlite::Result<Vec<bool>> {
-        let mut statement = self.prepare_cached(sql)?;
-        rows.map(|row| Ok(statement.execute(row)? > 0)).collect()
     }
 
     fn rows<T>(

@@ -125,13 +125,13 @@ impl SlicedList for SqliteStore {
 impl SettlementWrites for SqliteTx {
     async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
         let batch = SettlementBatch::new(settlements);
-        let is_new = self.insert(&batch.unique)?;
+        let is_new = self.insert(&batch.unique).await?;
         let (mut fresh, mut known) = (Vec::with_capacity(batch.unique.len()), Vec::new());
         for (row, is_new) in batch.unique.into_iter().zip(is_new) {
             if is_new { fresh.push(row) } else { known.push(row) }
         }
         let stored = self.stored(&known)?;
-        self.insert_pricing(&fresh)?;
+        self.insert_pricing(&fresh).await?;
         self.count(&fresh)?;
         let mut conflicting = batch.conflicting;
         for row in known {
@@ -158,15 +158,15 @@ struct Slice {
 
 impl SqliteTx {
     /// Inserts those that are not there yet; says which they are.
-    fn insert(&self, rows: &[&NewSettlement]) -> StoreResult<Vec<bool>> {
+    async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<Vec<bool>> {
         let rows = rows.iter().map(|row| {
             let list_key = row.list_key.as_bytes().as_slice();
             (row.merchant_id.0, row.settlement_id.0, list_key, row.record.as_str())
         });
-        self.writer.change_each(INSERT, rows).map_err(store_error)
+        self.writer.change_each(INSERT, rows).await
     }
 
-    fn insert_pricing(&self, rows: &[&NewSettlement]) -> StoreResult<()> {
+    async fn insert_pricing(&mut self, rows: &[&NewSettlement]) -> StoreResult<()> {
         let priced = rows.iter().filter_map(|row| Some((row, row.pricing.as_ref()?)));
         let rows = priced.map(|(row, pricing)| {
             let InternalPricing { provider_rate, spread_revenue, partner_commission } = pricing;
@@ -174,7 +174,7 @@ impl SqliteTx {
             let [provider_rate, spread_revenue, partner_commission] = amounts;
             (row.merchant_id.0, row.settlement_id.0, provider_rate, spread_revenue, partner_commission)
         });
-        self.writer.change_each(INSERT_PRICING, rows).map_err(store_error)?;
+        self.writer.change_each(INSERT_PRICING, rows).await?;
         Ok(())
     }
 
