@@ -9,6 +9,7 @@ use settle_domain::time::Timestamp;
 use settle_domain::vault::SealedSecret;
 use settle_store::{EndpointReads, EndpointWrites, StoreResult};
 
+use crate::connections::aside;
 use crate::convert::{column, id, json_merchants};
 use crate::error::store_error;
 use crate::run::Run;
@@ -59,7 +60,8 @@ impl EndpointWrites for SqliteTx {
     async fn endpoint_clear(&mut self, merchant: MerchantId, at: Timestamp) -> StoreResult<i64> {
         self.writer.change(CLEAR, [merchant.0]).map_err(store_error)?;
         let ended = (merchant.0, ENDPOINT_CLEARED, at.as_micros());
-        let ended = self.writer.change(END_PENDING, ended).map_err(store_error)?;
+        // As many rows as the merchant has waiting.
+        let ended = aside(|| self.writer.change(END_PENDING, ended)).map_err(store_error)?;
         let ended = i64::try_from(ended).unwrap_or(i64::MAX);
         // What was enqueued in this transaction counts before it ends.
         self.write_counts().await?;
