@@ -5,6 +5,7 @@ use rusqlite::params;
 use settle_store::{StoreError, StoreResult};
 
 use crate::SqliteStore;
+use crate::connections::aside;
 use crate::error::store_error;
 use crate::run::Run;
 
@@ -30,7 +31,8 @@ impl BareFile {
     /// Adds so many rows, in a transaction of their own that is on the disk when this returns.
     pub async fn commit(&self, rows: i64, record: &str) -> StoreResult<()> {
         let writer = self.0.connections.writer().await?;
-        writer.change(INSERT, params![rows, record]).map_err(store_error)?;
+        // It is committed at once.
+        aside(|| writer.change(INSERT, params![rows, record])).map_err(store_error)?;
         Ok(())
     }
 }

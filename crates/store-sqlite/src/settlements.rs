@@ -132,7 +132,7 @@ impl SettlementWrites for SqliteTx {
         }
         let stored = self.stored(&known)?;
         self.insert_pricing(&fresh).await?;
-        self.count(&fresh)?;
+        self.count(&fresh).await?;
         let mut conflicting = batch.conflicting;
         for row in known {
             let key = (row.merchant_id, row.settlement_id);
@@ -179,7 +179,7 @@ impl SqliteTx {
     }
 
     /// Keeps the totals and the slices in step with the rows just inserted.
-    fn count(&mut self, fresh: &[&NewSettlement]) -> StoreResult<()> {
+    async fn count(&mut self, fresh: &[&NewSettlement]) -> StoreResult<()> {
         if fresh.is_empty() {
             return Ok(());
         }
@@ -198,7 +198,12 @@ impl SqliteTx {
             }
             Ok(())
         })?;
-        long.iter().try_for_each(|slice| self.cut_slice(slice))
+        for slice in &long {
+            self.cut_slice(slice)?;
+            // As many merchants as a batch has may be there at once.
+            tokio::task::yield_now().await;
+        }
+        Ok(())
     }
 
     /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
