@@ -1,6 +1,6 @@
 //! Between the types of the domain and the columns of SQLite.
 //!
-//! A batch goes in as one JSON argument.
+//! What is read or added up for many at once takes them as one JSON argument.
 
 use rusqlite::types::FromSql;
 use rusqlite::{Row, RowIndex};
