@@ -97,7 +97,10 @@ impl AlertWrites for SqliteTx {
         let characters = ALERT_DELIVERIES_MAX * SEPARATED_ID_LENGTH - SEPARATOR.len_utf8();
         let characters = i64::try_from(characters).unwrap_or(i64::MAX);
         let quiet = i64::try_from(quiet.as_micros()).unwrap_or(i64::MAX);
-        self.writer.change(RAISE, params![rows, at.as_micros(), quiet, characters]).map_err(store_error)?;
+        self.writer
+            .connection()?
+            .change(RAISE, params![rows, at.as_micros(), quiet, characters])
+            .map_err(store_error)?;
         Ok(())
     }
 
@@ -107,18 +110,21 @@ impl AlertWrites for SqliteTx {
         hold_until: Timestamp,
         limit: i64,
     ) -> StoreResult<Vec<Alert>> {
-        self.writer.rows(TAKE, params![now.as_micros(), hold_until.as_micros(), limit], alert)
+        self.writer.connection()?.rows(TAKE, params![now.as_micros(), hold_until.as_micros(), limit], alert)
     }
 
     async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()> {
         let ids = json_rows(alerts.iter().map(|alert| hex(alert.0)));
-        self.writer.change(SENT, params![ids, at.as_micros()]).map_err(store_error)?;
+        self.writer.connection()?.change(SENT, params![ids, at.as_micros()]).map_err(store_error)?;
         Ok(())
     }
 
     async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()> {
         let row = |later: &PutOff| (hex(later.alert_id.0), later.due_at.as_micros());
-        self.writer.change(PUT_OFF, [json_rows(alerts.iter().map(row))]).map_err(store_error)?;
+        self.writer
+            .connection()?
+            .change(PUT_OFF, [json_rows(alerts.iter().map(row))])
+            .map_err(store_error)?;
         Ok(())
     }
 }

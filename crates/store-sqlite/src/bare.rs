@@ -24,15 +24,16 @@ impl BareFile {
     /// Makes the table in the file that the URL names.
     pub async fn create(url: &str) -> StoreResult<BareFile> {
         let store = SqliteStore::new(url).map_err(|fault| StoreError::Unexpected(fault.into()))?;
-        store.connections.writer().await?.change(CREATE, []).map_err(store_error)?;
+        store.connections.writer().await?.connection()?.change(CREATE, []).map_err(store_error)?;
         Ok(BareFile(store))
     }
 
     /// Adds so many rows, in a transaction of their own that is on the disk when this returns.
     pub async fn commit(&self, rows: i64, record: &str) -> StoreResult<()> {
         let writer = self.0.connections.writer().await?;
+        let connection = writer.connection()?;
         // It is committed at once.
-        aside(|| writer.change(INSERT, params![rows, record])).map_err(store_error)?;
+        aside(|| connection.change(INSERT, params![rows, record])).map_err(store_error)?;
         Ok(())
     }
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::ffi::{SQLITE_ABORT_ROLLBACK, SQLITE_CANTOPEN};
-use rusqlite::{Connection, OpenFlags, Params, Row};
+use rusqlite::ffi::SQLITE_CANTOPEN;
+use rusqlite::{Connection, OpenFlags, Params};
 use settle_store::{StoreError, StoreResult};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedMutexGuard, Semaphore};
@@ -74,7 +74,7 @@ pub(crate) struct Writer {
 impl Writer {
     /// What was done is on the disk when this returns; whoever does not wait for that does not take it back.
     pub(crate) async fn commit(self) -> StoreResult<()> {
-        let commit = move || self.change(COMMIT, []).map(|_| ()).map_err(store_error);
+        let commit = move || self.connection()?.change(COMMIT, []).map(|_| ()).map_err(store_error);
         if !has_other_threads() {
             return commit();
         }
@@ -91,7 +91,7 @@ impl Writer {
         let mut changed = Vec::new();
         loop {
             let before = changed.len();
-            self.change_some(sql, rows.by_ref().take(ROWS_A_TURN), &mut changed).map_err(store_error)?;
+            self.change_some(sql, rows.by_ref().take(ROWS_A_TURN), &mut changed)?;
             if changed.len() < before + ROWS_A_TURN {
                 return Ok(changed);
             }
@@ -104,18 +104,19 @@ impl Writer {
         sql: &str,
         rows: impl Iterator<Item = P>,
         changed: &mut Vec<bool>,
-    ) -> rusqlite::Result<()> {
-        let mut statement = self.connection()?.prepare_cached(sql)?;
+    ) -> StoreResult<()> {
+        let mut statement = self.connection()?.prepare_cached(sql).map_err(store_error)?;
         for row in rows {
-            changed.push(statement.execute(row)? > 0);
+            changed.push(statement.execute(row).map_err(store_error)? > 0);
         }
         Ok(())
     }
 
-    fn connection(&self) -> rusqlite::Result<&Connection> {
+    /// What statements are run on.
+    pub(crate) fn connection(&self) -> StoreResult<&Connection> {
         let is_whole = |connection: &&Connection| !self.has_begun || !connection.is_autocommit();
         // Some faults take a transaction back. What came after one would be committed without the rest.
-        let taken_back = || fault(SQLITE_ABORT_ROLLBACK, "the transaction was taken back");
+        let taken_back = || StoreError::unexpected("the transaction was taken back");
         self.connection.as_ref().filter(is_whole).ok_or_else(taken_back)
     }
 }
@@ -129,30 +130,6 @@ impl Drop for Writer {
             // Whoever comes next opens another one.
             *self.connection = None;
         }
-    }
-}
-
-impl Run for Writer {
-    fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
-        self.connection()?.change(sql, params)
-    }
-
-    fn rows<T>(
-        &self,
-        sql: &str,
-        params: impl Params,
-        read: impl FnMut(&Row<'_>) -> StoreResult<T>,
-    ) -> StoreResult<Vec<T>> {
-        self.connection().map_err(store_error)?.rows(sql, params, read)
-    }
-
-    fn row<T>(
-        &self,
-        sql: &str,
-        params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> StoreResult<T>,
-    ) -> StoreResult<Option<T>> {
-        self.connection().map_err(store_error)?.row(sql, params, read)
     }
 }
 
@@ -238,7 +215,8 @@ impl Connections {
         let deadline = Instant::now() + TURN_TIMEOUT;
         let mut writer = self.writer().await?;
         loop {
-            match writer.change(BEGIN, []) {
+            let begun = writer.connection()?.change(BEGIN, []);
+            match begun {
                 Err(fault) if is_busy(&fault) && Instant::now() < deadline => {
                     tokio::time::sleep(BUSY_POLL).await;
                 }

@@ -224,7 +224,8 @@ impl DeliveryWrites for SqliteTx {
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         let rows =
             json_rows(deliveries.iter().map(|(merchant, delivery)| (hex(merchant.0), hex(delivery.0))));
-        let requeued = self.writer.rows(REQUEUE, params![rows, at.as_micros()], owned_delivery)?;
+        let requeued =
+            self.writer.connection()?.rows(REQUEUE, params![rows, at.as_micros()], owned_delivery)?;
         for (merchant, _) in &requeued {
             self.counts.of(*merchant).requeue(at);
         }

@@ -49,23 +49,29 @@ impl EndpointWrites for SqliteTx {
         merchants: &[MerchantId],
     ) -> StoreResult<Vec<(MerchantId, Endpoint)>> {
         let owned = |row: &Row<'_>| Ok((id(row, "merchant_id", MerchantId)?, endpoint(row)?));
-        self.writer.rows(FIND_LOCKED, [json_merchants(merchants)], owned)
+        self.writer.connection()?.rows(FIND_LOCKED, [json_merchants(merchants)], owned)
     }
 
     async fn endpoint_put(&mut self, merchant: MerchantId, endpoint: &Endpoint) -> StoreResult<()> {
-        self.writer.change(PUT, params![merchant.0, endpoint.url, endpoint.secret.0]).map_err(store_error)?;
+        self.writer
+            .connection()?
+            .change(PUT, params![merchant.0, endpoint.url, endpoint.secret.0])
+            .map_err(store_error)?;
         Ok(())
     }
 
     async fn endpoint_clear(&mut self, merchant: MerchantId, at: Timestamp) -> StoreResult<i64> {
-        self.writer.change(CLEAR, [merchant.0]).map_err(store_error)?;
+        self.writer.connection()?.change(CLEAR, [merchant.0]).map_err(store_error)?;
         let ended = (merchant.0, ENDPOINT_CLEARED, at.as_micros());
         // As many rows as the merchant has waiting.
-        let ended = aside(|| self.writer.change(END_PENDING, ended)).map_err(store_error)?;
+        let ended = {
+            let connection = self.writer.connection()?;
+            aside(|| connection.change(END_PENDING, ended)).map_err(store_error)?
+        };
         let ended = i64::try_from(ended).unwrap_or(i64::MAX);
         // What was enqueued in this transaction counts before it ends.
         self.write_counts().await?;
-        self.writer.change(COUNT_ENDED, params![merchant.0, ended]).map_err(store_error)?;
+        self.writer.connection()?.change(COUNT_ENDED, params![merchant.0, ended]).map_err(store_error)?;
         Ok(ended)
     }
 }

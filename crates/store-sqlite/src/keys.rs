@@ -51,7 +51,7 @@ impl KeyWrites for SqliteTx {
             key.label,
             key.created_at.as_micros()
         ];
-        self.writer.change(CREATE, created).map_err(|fault| {
+        self.writer.connection()?.change(CREATE, created).map_err(|fault| {
             if is_foreign_key_violation(&fault) {
                 StoreError::UnknownMerchant(key.merchant_id)
             } else {
@@ -62,10 +62,11 @@ impl KeyWrites for SqliteTx {
     }
 
     async fn key_revoke(&mut self, key: KeyId, at: Timestamp) -> StoreResult<Revocation> {
-        if self.writer.change(REVOKE, params![key.0, at.as_micros()]).map_err(store_error)? > 0 {
+        if self.writer.connection()?.change(REVOKE, params![key.0, at.as_micros()]).map_err(store_error)? > 0
+        {
             return Ok(Revocation::Revoked);
         }
-        let known = self.writer.row(EXISTS, [key.0], |_| Ok(()))?;
+        let known = self.writer.connection()?.row(EXISTS, [key.0], |_| Ok(()))?;
         Ok(if known.is_some() { Revocation::AlreadyRevoked } else { Revocation::Unknown })
     }
 }

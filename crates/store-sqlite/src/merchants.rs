@@ -41,14 +41,14 @@ impl MerchantWrites for SqliteTx {
     async fn merchant_create(&mut self, merchant: &Merchant) -> StoreResult<()> {
         let id = merchant.merchant_id.0;
         let created = params![id, merchant.name, merchant.created_at.as_micros()];
-        self.writer.change(CREATE, created).map_err(store_error)?;
-        self.writer.change(CREATE_COUNTS, [id]).map_err(store_error)?;
-        self.writer.change(CREATE_SLICE, [id]).map_err(store_error)?;
+        self.writer.connection()?.change(CREATE, created).map_err(store_error)?;
+        self.writer.connection()?.change(CREATE_COUNTS, [id]).map_err(store_error)?;
+        self.writer.connection()?.change(CREATE_SLICE, [id]).map_err(store_error)?;
         Ok(())
     }
 
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
-        self.writer.rows(LOCK, [json_merchants(merchants)], |row| id(row, 0, MerchantId))
+        self.writer.connection()?.rows(LOCK, [json_merchants(merchants)], |row| id(row, 0, MerchantId))
     }
 
     /// The writer is alone: nobody else has any lock.

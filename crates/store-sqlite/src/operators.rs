@@ -44,15 +44,21 @@ impl OperatorWrites for SqliteTx {
         let operator = &new.operator;
         let created =
             params![operator.operator_id.0, operator.name, new.hash.0, operator.created_at.as_micros()];
-        self.writer.change(CREATE, created).map_err(unique_name_error)?;
+        self.writer.connection()?.change(CREATE, created).map_err(unique_name_error)?;
         Ok(())
     }
 
     async fn operator_revoke(&mut self, operator: OperatorId, at: Timestamp) -> StoreResult<Revocation> {
-        if self.writer.change(REVOKE, params![operator.0, at.as_micros()]).map_err(store_error)? > 0 {
+        if self
+            .writer
+            .connection()?
+            .change(REVOKE, params![operator.0, at.as_micros()])
+            .map_err(store_error)?
+            > 0
+        {
             return Ok(Revocation::Revoked);
         }
-        let known = self.writer.row(EXISTS, [operator.0], |_| Ok(()))?;
+        let known = self.writer.connection()?.row(EXISTS, [operator.0], |_| Ok(()))?;
         Ok(if known.is_some() { Revocation::AlreadyRevoked } else { Revocation::Unknown })
     }
 }

@@ -121,15 +121,15 @@ impl QueueWrites for SqliteTx {
     /// before it.
     async fn queue_lease(&mut self, dispatcher: DispatcherId, _lease: Duration) -> StoreResult<Leases> {
         let share = usize::try_from(SHARDS).unwrap_or(usize::MAX);
-        let mut held = self.writer.rows(HELD, [dispatcher.0], shard_lease)?;
+        let mut held = self.writer.connection()?.rows(HELD, [dispatcher.0], shard_lease)?;
         if held.len() < share {
-            held.extend(self.writer.rows(TAKE, [dispatcher.0], shard_lease)?);
+            held.extend(self.writer.connection()?.rows(TAKE, [dispatcher.0], shard_lease)?);
         }
         Ok(Leases { held, share })
     }
 
     async fn queue_release(&mut self, leases: &[ShardLease]) -> StoreResult<()> {
-        self.writer.change(RELEASE, [json_leases(leases)]).map_err(store_error)?;
+        self.writer.connection()?.change(RELEASE, [json_leases(leases)]).map_err(store_error)?;
         Ok(())
     }
 
@@ -142,7 +142,7 @@ impl QueueWrites for SqliteTx {
     }
 
     async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>> {
-        self.writer.rows(FENCE, [json_leases(leases)], shard_lease)
+        self.writer.connection()?.rows(FENCE, [json_leases(leases)], shard_lease)
     }
 }
 

@@ -27,7 +27,7 @@ impl RingReads for SqliteStore {
 #[async_trait]
 impl RingWrites for SqliteTx {
     async fn ring_record(&mut self, key: RingKeyId, at: Timestamp) -> StoreResult<()> {
-        self.writer.change(RECORD, params![key.0, at.as_micros()]).map_err(store_error)?;
+        self.writer.connection()?.change(RECORD, params![key.0, at.as_micros()]).map_err(store_error)?;
         Ok(())
     }
 }

@@ -188,7 +188,7 @@ impl SqliteTx {
         }
         let keys = json_rows(fresh.iter().map(|row| (hex(row.merchant_id.0), Hex(*row.list_key.as_bytes()))));
         let mut long = Vec::new();
-        self.writer.rows(COUNT_SLICES, [keys], |row| {
+        self.writer.connection()?.rows(COUNT_SLICES, [keys], |row| {
             if column::<i64>(row, 2)? > SLICE_ROWS_MAX {
                 long.push(Slice {
                     merchant: column(row, 0)?,
@@ -210,7 +210,7 @@ impl SqliteTx {
     fn cut_slice(&self, slice: &Slice) -> StoreResult<()> {
         let last_run = slice.settlements / SLICE_ROWS_MIN - 1;
         let cut = params![slice.merchant, slice.from_key, SLICE_ROWS_MIN, last_run];
-        self.writer.change(CUT_SLICE, cut).map_err(store_error)?;
+        self.writer.connection()?.change(CUT_SLICE, cut).map_err(store_error)?;
         Ok(())
     }
 
@@ -220,7 +220,7 @@ impl SqliteTx {
             return Ok(Stored::new());
         }
         let keys = json_rows(rows.iter().map(|row| (hex(row.merchant_id.0), hex(row.settlement_id.0))));
-        let stored = self.writer.rows(FIND_STORED, [keys], |row| {
+        let stored = self.writer.connection()?.rows(FIND_STORED, [keys], |row| {
             Ok((ids(row)?, (Record::from_stored(column(row, "record")?), stored_pricing(row)?)))
         })?;
         Ok(stored.into_iter().collect())
