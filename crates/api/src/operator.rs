@@ -17,8 +17,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
 use settle_domain::ids::OperatorId;
 use settle_domain::vault::KeyRing;
+use settle_notify::outbox::Recorder;
 use settle_store::Store;
-use settle_webhooks::outbox::Recorder;
 
 use crate::error::ApiError;
 use crate::http::{EnvelopeState, Lookups, envelope};

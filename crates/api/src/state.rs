@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::vault::KeyRing;
+use settle_notify::guard::Guard;
+use settle_notify::sender::Transport;
+use settle_notify::wake::Wake;
 use settle_store::{AuthenticatedKey, Store};
-use settle_webhooks::guard::Guard;
-use settle_webhooks::sender::Transport;
-use settle_webhooks::wake::Wake;
 
 use crate::http::{EnvelopeState, Lookups, RateLimiter};
 use crate::language::Messages;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use ipnet::IpNet;
 use secrecy::SecretString;
 use serde::Deserialize;
-use settle_webhooks::alerts::AlertUrl;
-use settle_webhooks::dispatcher::DispatchSettings;
+use settle_notify::alerts::AlertUrl;
+use settle_notify::dispatcher::DispatchSettings;
 
 mod load;
 mod show;

@@ -15,7 +15,7 @@ use settle_api::server::{self, ServerLimits};
 use settle_domain::endpoint::WebhookSecret;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
-use settle_webhook::{DELIVERY_ID_BYTES_MAX, DELIVERY_ID_HEADER, Event, Verifier};
+use settle_verify::{DELIVERY_ID_BYTES_MAX, DELIVERY_ID_HEADER, Event, Verifier};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 use settle_domain::delivery::{DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::ids::SettlementId;
 use settle_domain::seams::SeededEntropy;
+use settle_notify::alerts::AlertBell;
+use settle_notify::dispatcher::ledger::{Ledger, Outcome, StoreLedger};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Ask, DeliveryState, NewDelivery, Seen, Shard};
-use settle_webhooks::alerts::AlertBell;
-use settle_webhooks::dispatcher::ledger::{Ledger, Outcome, StoreLedger};
 
 const LEASE: Duration = Duration::from_secs(30);
 

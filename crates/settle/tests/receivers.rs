@@ -11,10 +11,10 @@ use settle_domain::ids::DeliveryId;
 use settle_domain::settlement::{self, FIELDS};
 use settle_domain::signature;
 use settle_domain::time::Timestamp;
-use settle_webhook::{Event, Verifier, VerifyError};
-use settle_webhooks::notification::{self, Notification};
+use settle_notify::notification::{self, Notification};
+use settle_verify::{Event, Verifier, VerifyError};
 
-const BODY: &[u8] = include_bytes!("../../webhook/tests/data/notification.json");
+const BODY: &[u8] = include_bytes!("../../verify/tests/data/notification.json");
 const SENT_AT: &str = "2026-01-31T12:31:02.9Z";
 const DELIVERY_ID: &str = "0190d3c4-7c00-7000-8000-0000000000d1";
 
@@ -44,7 +44,7 @@ fn a_notification_is_accepted_and_read() {
     // Every field of the record, with its value: what the library would forget, it could not give back.
     let mut sent: Value = serde_json::from_slice(BODY).unwrap();
     let event_type = sent.as_object_mut().unwrap().remove("event").unwrap();
-    assert_eq!(event_type, settle_webhook::EVENT_TYPE);
+    assert_eq!(event_type, settle_verify::EVENT_TYPE);
     assert_eq!(sent.as_object().unwrap().len(), FIELDS.len());
     assert_eq!(serde_json::to_value(&event.settlement).unwrap(), sent);
     assert_eq!(received(&notification, b"other"), Err(VerifyError::SignatureMismatch));
@@ -59,11 +59,11 @@ fn a_test_delivery_is_accepted_and_called_one() {
 
 #[test]
 fn both_sides_use_the_same_names_and_the_same_tolerance() {
-    assert_eq!(settle_webhook::SIGNATURE_HEADER, signature::SIGNATURE_HEADER);
-    assert_eq!(settle_webhook::TIMESTAMP_HEADER, signature::TIMESTAMP_HEADER);
-    assert_eq!(settle_webhook::EVENT_HEADER, signature::EVENT_HEADER);
-    assert_eq!(settle_webhook::DELIVERY_ID_HEADER, signature::DELIVERY_ID_HEADER);
-    assert_eq!(settle_webhook::TEST_HEADER, notification::TEST_HEADER);
-    assert_eq!(settle_webhook::EVENT_TYPE, settlement::EVENT_TYPE);
-    assert_eq!(settle_webhook::TOLERANCE, signature::TOLERANCE);
+    assert_eq!(settle_verify::SIGNATURE_HEADER, signature::SIGNATURE_HEADER);
+    assert_eq!(settle_verify::TIMESTAMP_HEADER, signature::TIMESTAMP_HEADER);
+    assert_eq!(settle_verify::EVENT_HEADER, signature::EVENT_HEADER);
+    assert_eq!(settle_verify::DELIVERY_ID_HEADER, signature::DELIVERY_ID_HEADER);
+    assert_eq!(settle_verify::TEST_HEADER, notification::TEST_HEADER);
+    assert_eq!(settle_verify::EVENT_TYPE, settlement::EVENT_TYPE);
+    assert_eq!(settle_verify::TOLERANCE, signature::TOLERANCE);
 }

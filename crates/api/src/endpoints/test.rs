@@ -7,8 +7,8 @@ use axum::response::Response;
 use serde::Serialize;
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::DeliveryId;
+use settle_notify::notification::Notification;
 use settle_store::StoreError;
-use settle_webhooks::notification::Notification;
 use utoipa::ToSchema;
 
 use crate::error::operation_errors;

@@ -8,8 +8,8 @@ use serde::{Deserialize, Deserializer};
 use settle_domain::endpoint::{Endpoint, EndpointChange, EndpointRequest, UrlRequest, WebhookSecret};
 use settle_domain::error_code::{ErrorCode, FieldFault};
 use settle_domain::ids::MerchantId;
+use settle_notify::guard::UrlFault;
 use settle_store::{StoreError, StoreResult, Tx};
-use settle_webhooks::guard::UrlFault;
 use utoipa::ToSchema;
 
 use super::WebhookConfiguration;

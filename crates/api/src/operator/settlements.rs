@@ -9,8 +9,8 @@ use axum::response::Response;
 use serde::Serialize;
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::settlement::parse_document;
+use settle_notify::outbox::{RecordFault, Recorded};
 use settle_store::{BATCH_MAX, NewSettlement};
-use settle_webhooks::outbox::{RecordFault, Recorded};
 
 use super::OperatorState;
 use super::authentication::Operator;

@@ -18,8 +18,8 @@ use settle_api::server::{ServerLimits, serve};
 use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::seams::Clock;
-use settle_webhooks::notification::Notification;
-use settle_webhooks::sender::Transport;
+use settle_notify::notification::Notification;
+use settle_notify::sender::Transport;
 use tokio::task::JoinSet;
 
 use super::ground::Shop;

@@ -9,9 +9,9 @@ use clap::Args;
 use settle_domain::endpoint::{Endpoint, WebhookSecret};
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::{Clock, random_bytes};
+use settle_notify::outbox::Recorder;
+use settle_notify::wake::Wake;
 use settle_store::Merchant;
-use settle_webhooks::outbox::Recorder;
-use settle_webhooks::wake::Wake;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 

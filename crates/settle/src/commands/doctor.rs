@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use secrecy::ExposeSecret;
 use serde::Serialize;
+use settle_notify::guard::{DnsResolver, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 use settle_store::Store;
-use settle_webhooks::guard::{DnsResolver, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 
 use super::{CommandFault, explained};
 use crate::config::{Config, without_secrets};

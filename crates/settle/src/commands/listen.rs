@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 use settle_domain::endpoint::{SECRET_BYTES_MAX, WebhookSecret};
-use settle_webhooks::guard::{Scheme, is_port_allowed};
+use settle_notify::guard::{Scheme, is_port_allowed};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
+use settle_notify::outbox;
 use settle_store::{BATCH_MAX, NewSettlement, Tx};
-use settle_webhooks::outbox;
 
 use super::progress::Progress;
 use super::{CommandFault, Context};

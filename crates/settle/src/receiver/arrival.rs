@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 use settle_domain::time::Timestamp;
-use settle_webhook::Settlement;
+use settle_verify::Settlement;
 
 /// What a request was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -2,12 +2,12 @@
 
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::ManualClock;
-use settle_webhooks::notification::Notification;
+use settle_notify::notification::Notification;
 use uuid::Uuid;
 
 use super::*;
 
-const BODY: &str = include_str!("../../../webhook/tests/data/notification.json");
+const BODY: &str = include_str!("../../../verify/tests/data/notification.json");
 
 fn sent_at() -> Timestamp {
     "2026-01-31T12:31:02Z".parse().unwrap()

@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use settle_webhooks::notification::Notification;
-use settle_webhooks::sender::{Attempt, Transport};
+use settle_notify::notification::Notification;
+use settle_notify::sender::{Attempt, Transport};
 
 /// Keeps every notification, and says that each was delivered unless told otherwise.
 #[derive(Default)]

@@ -14,16 +14,16 @@ use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_domain::settlement::parse;
 use settle_domain::time::Timestamp;
+use settle_notify::alerts::AlertBell;
+use settle_notify::dispatcher::lanes::InFlightLimits;
+use settle_notify::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes, StoreLedger};
+use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
+use settle_notify::notification::Notification;
+use settle_notify::outbox::{Recorded, Recorder};
+use settle_notify::sender::{Attempt, AttemptFault, Transport};
 use settle_store::{
     Alert, Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreResult,
 };
-use settle_webhooks::alerts::AlertBell;
-use settle_webhooks::dispatcher::lanes::InFlightLimits;
-use settle_webhooks::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes, StoreLedger};
-use settle_webhooks::dispatcher::{DispatchSettings, Dispatcher};
-use settle_webhooks::notification::Notification;
-use settle_webhooks::outbox::{Recorded, Recorder};
-use settle_webhooks::sender::{Attempt, AttemptFault, Transport};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;

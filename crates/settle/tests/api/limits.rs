@@ -146,11 +146,11 @@ async fn a_body_that_never_ends_is_a_400(mut setup: Setup) {
 struct Silent;
 
 #[async_trait::async_trait]
-impl settle_webhooks::guard::Resolve for Silent {
+impl settle_notify::guard::Resolve for Silent {
     async fn addresses(
         &self,
         _name: &str,
-    ) -> Result<Vec<std::net::IpAddr>, settle_webhooks::guard::ResolveFault> {
+    ) -> Result<Vec<std::net::IpAddr>, settle_notify::guard::ResolveFault> {
         std::future::pending().await
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use settle_webhooks::guard::{Resolve, ResolveFault};
+use settle_notify::guard::{Resolve, ResolveFault};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 

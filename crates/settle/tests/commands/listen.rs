@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use settle_webhooks::notification::Notification;
+use settle_notify::notification::Notification;
 
 use crate::binary::{Settle, keys};
 use crate::listening::{BODY, Listening, SECRET, delivery, from_now, secret, signed, signed_at};

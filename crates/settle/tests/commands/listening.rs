@@ -10,14 +10,14 @@ use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
-use settle_webhooks::notification::Notification;
+use settle_notify::notification::Notification;
 
 use crate::binary::Settle;
 use crate::serving::{Answer, PATIENCE, answer, send};
 
 /// Not plain ASCII, because a secret need not be.
 pub const SECRET: &str = "whsec-ключ-1";
-pub const BODY: &str = include_str!("../../../webhook/tests/data/notification.json");
+pub const BODY: &str = include_str!("../../../verify/tests/data/notification.json");
 
 /// A receiver that is killed with the test, if it does not stop before.
 pub struct Listening {

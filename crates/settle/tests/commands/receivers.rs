@@ -99,7 +99,7 @@ fn check(settle: &mut Settle, receiver: &Receiver) {
         ("SETTLE_WEBHOOK__ALLOW_HTTP", "true"),
         ("SETTLE_WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8"),
         ("SETTLE_WEBHOOK__RETRY_FIRST", "10ms"),
-        ("SETTLE_LOG__LEVEL", "info,settle_webhooks=debug"),
+        ("SETTLE_LOG__LEVEL", "info,settle_notify=debug"),
     ] {
         settle.set(name, value);
     }

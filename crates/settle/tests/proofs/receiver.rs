@@ -14,7 +14,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use settle::system::SystemClock;
 use settle_domain::seams::Clock;
-use settle_webhook::{Event, Verifier};
+use settle_verify::{Event, Verifier};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::seams::Clock;
-use settle_webhooks::notification::Notification;
-use settle_webhooks::sender::{Attempt, AttemptFault, Transport};
+use settle_notify::notification::Notification;
+use settle_notify::sender::{Attempt, AttemptFault, Transport};
 use tokio::time::sleep as pass;
 
 use crate::world::World;

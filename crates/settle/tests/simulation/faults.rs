@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
+use settle_notify::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes};
 use settle_store::{
     Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreError, StoreResult,
 };
-use settle_webhooks::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes};
 use tokio::sync::Mutex;
 use tokio::time::sleep as pass;
 

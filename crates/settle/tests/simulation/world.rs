@@ -11,9 +11,9 @@ use settle_domain::signature::{
     DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, TOLERANCE, verify,
 };
 use settle_domain::time::Timestamp;
+use settle_notify::dispatcher::ledger::Outcome;
+use settle_notify::notification::Notification;
 use settle_store::{Claimed, NewDelivery};
-use settle_webhooks::dispatcher::ledger::Outcome;
-use settle_webhooks::notification::Notification;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -23,28 +23,19 @@ const CRATES: &[Crate] = &[
     Crate { folder: "store-sqlite", may_use: &["domain", "store"], tests_may_use: &[] },
     // The model test compares both backends with each other.
     Crate { folder: "store-postgres", may_use: &["domain", "store"], tests_may_use: &["store-sqlite"] },
-    Crate { folder: "webhooks", may_use: &["domain", "store"], tests_may_use: &[] },
+    Crate { folder: "notify", may_use: &["domain", "store"], tests_may_use: &[] },
     Crate { folder: "engine", may_use: &["domain", "store"], tests_may_use: &[] },
     // For merchants, who have nothing else of ours: it stands alone.
-    Crate { folder: "webhook", may_use: &[], tests_may_use: &[] },
+    Crate { folder: "verify", may_use: &[], tests_may_use: &[] },
     // Handlers know the contract of a store only; their tests need one that runs.
     Crate {
         folder: "api",
-        may_use: &["domain", "store", "webhooks", "engine"],
+        may_use: &["domain", "store", "notify", "engine"],
         tests_may_use: &["store-sqlite", "store-postgres"],
     },
     Crate {
         folder: "settle",
-        may_use: &[
-            "domain",
-            "store",
-            "store-sqlite",
-            "store-postgres",
-            "webhooks",
-            "engine",
-            "api",
-            "webhook",
-        ],
+        may_use: &["domain", "store", "store-sqlite", "store-postgres", "notify", "engine", "api", "verify"],
         tests_may_use: &[],
     },
 ];
@@ -70,7 +61,7 @@ const DNS: &str = "names are resolved by the address guard only, which checks wh
 
 const ASYNC: &str = "the domain has no I/O and no async, so that every rule is tested as a plain function";
 const ALL_BUT_DOMAIN: &[&str] =
-    &["store", "store-sqlite", "store-postgres", "webhooks", "engine", "api", "settle"];
+    &["store", "store-sqlite", "store-postgres", "notify", "engine", "api", "settle"];
 
 const RESERVED: &[Reserved] = &[
     Reserved { package: "tokio", owners: ALL_BUT_DOMAIN, tests_of: &[], reason: ASYNC },
@@ -82,17 +73,17 @@ const RESERVED: &[Reserved] = &[
     Reserved { package: "axum-", owners: &["api", "settle"], tests_of: &[], reason: HTTP_SERVER },
     Reserved {
         package: "reqwest",
-        owners: &["webhooks", "engine"],
+        owners: &["notify", "engine"],
         tests_of: &["settle"],
         reason: HTTP_CLIENT,
     },
-    Reserved { package: "ureq", owners: &["webhooks", "engine"], tests_of: &["settle"], reason: HTTP_CLIENT },
-    Reserved { package: "hickory-", owners: &["webhooks"], tests_of: &["settle"], reason: DNS },
+    Reserved { package: "ureq", owners: &["notify", "engine"], tests_of: &["settle"], reason: HTTP_CLIENT },
+    Reserved { package: "hickory-", owners: &["notify"], tests_of: &["settle"], reason: DNS },
 ];
 
 /// Libraries that are a client or a server, depending on their features.
 const CLIENT_BY_FEATURE: &[&str] = &["hyper", "hyper-util"];
-const CLIENT_OWNERS: &[&str] = &["webhooks", "engine"];
+const CLIENT_OWNERS: &[&str] = &["notify", "engine"];
 
 /// Every crate is listed and every listed crate is there.
 fn unlisted<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<Violation> {
@@ -263,7 +254,7 @@ mod tests {
         assert_lines(&manifest_violations("store", manifest), &[3, 4, 5, 6, 7]);
         let manifest = "[dependencies]\nsettle-store.workspace = true\ntokio.workspace = true\n";
         assert_lines(&manifest_violations("domain", manifest), &[2, 3, 1]);
-        assert_lines(&manifest_violations("webhook", manifest), &[2, 3, 1]);
+        assert_lines(&manifest_violations("verify", manifest), &[2, 3, 1]);
     }
 
     #[test]

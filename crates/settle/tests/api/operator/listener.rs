@@ -9,9 +9,9 @@ use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
 use settle_api::{Limits, Messages, OperatorState, router};
 use settle_domain::seams::{ManualClock, SeededEntropy};
+use settle_notify::outbox::Recorder;
+use settle_notify::wake::Wake;
 use settle_store::Store;
-use settle_webhooks::outbox::Recorder;
-use settle_webhooks::wake::Wake;
 use tokio::net::TcpListener;
 
 use crate::answer::Answer;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use settle_domain::signature::{TOLERANCE, verify};
 use settle_domain::time::Timestamp;
-use settle_webhooks::sender::{Attempt, AttemptFault};
+use settle_notify::sender::{Attempt, AttemptFault};
 
 use crate::service::{NOW, Setup};
 

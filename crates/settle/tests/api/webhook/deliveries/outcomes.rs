@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use settle_webhooks::sender::{Attempt, AttemptFault};
+use settle_notify::sender::{Attempt, AttemptFault};
 
 use crate::dispatch::{Dispatching, fault, status};
 use crate::service::Setup;

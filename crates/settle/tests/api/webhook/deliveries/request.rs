@@ -6,7 +6,7 @@ use hyper::header::HeaderName;
 use serde_json::{Value, json};
 use settle_domain::settlement::FIELDS;
 use settle_domain::time::Timestamp;
-use settle_webhook::{Event, Verifier, VerifyError};
+use settle_verify::{Event, Verifier, VerifyError};
 
 use crate::dispatch::{Dispatching, Request, status};
 use crate::service::Setup;

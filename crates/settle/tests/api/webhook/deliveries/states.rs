@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use settle_webhooks::sender::AttemptFault;
+use settle_notify::sender::AttemptFault;
 
 use crate::dispatch::{Dispatching, fault, status};
 use crate::service::Setup;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rcgen::SanType;
-use settle_webhooks::alerts::{AlertSender, AlertTransport};
-use settle_webhooks::sender::AttemptFault;
+use settle_notify::alerts::{AlertSender, AlertTransport};
+use settle_notify::sender::AttemptFault;
 use tokio::net::TcpListener;
 
 use crate::receiver::{Behaviour, Receiver};

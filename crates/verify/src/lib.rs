@@ -7,7 +7,7 @@
 //! use std::collections::HashMap;
 //! use std::time::SystemTime;
 //!
-//! use settle_webhook::{Verifier, VerifyError};
+//! use settle_verify::{Verifier, VerifyError};
 //!
 //! /// Takes a notification; gives the status to answer with.
 //! fn receive(verifier: &Verifier, headers: &HashMap<&str, &str>, body: &[u8], now: SystemTime) -> u16 {
@@ -31,10 +31,10 @@
 //! // While the secret is being replaced, both are accepted.
 //! let verifier = Verifier::new("whsec").also("the secret before");
 //! # let headers = HashMap::from([
-//! #     (settle_webhook::DELIVERY_ID_HEADER, "0190d3c4-7c00-7000-8000-0000000000d1"),
-//! #     (settle_webhook::TIMESTAMP_HEADER, "1769862662"),
+//! #     (settle_verify::DELIVERY_ID_HEADER, "0190d3c4-7c00-7000-8000-0000000000d1"),
+//! #     (settle_verify::TIMESTAMP_HEADER, "1769862662"),
 //! #     (
-//! #         settle_webhook::SIGNATURE_HEADER,
+//! #         settle_verify::SIGNATURE_HEADER,
 //! #         "sha256=a3489a942708a3ce71716e1bd4dd38ac756f548910c5f0e7e6a78878720f94d4",
 //! #     ),
 //! # ]);

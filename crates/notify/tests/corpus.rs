@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use settle_webhooks::guard::stub::{StubAnswer, StubResolver};
-use settle_webhooks::guard::{Guard, GuardPolicy, ResolveFault, UrlFault};
+use settle_notify::guard::stub::{StubAnswer, StubResolver};
+use settle_notify::guard::{Guard, GuardPolicy, ResolveFault, UrlFault};
 
 const CORPUS: &str = include_str!("data/ssrf_corpus.tsv");
 

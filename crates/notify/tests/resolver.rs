@@ -13,7 +13,7 @@ use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::RData;
 use hickory_resolver::proto::rr::rdata::{A, AAAA};
 use name_server::{Reply, a, aaaa, alias, by_type, record, serve};
-use settle_webhooks::guard::{
+use settle_notify::guard::{
     DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT, Resolve, ResolveFault, UrlFault,
 };
 

@@ -5,8 +5,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use settle_webhooks::guard::stub::StubResolver;
-use settle_webhooks::guard::{ADDRESSES_MAX, Guard, GuardPolicy, ResolveFault, Scheme, UrlFault};
+use settle_notify::guard::stub::StubResolver;
+use settle_notify::guard::{ADDRESSES_MAX, Guard, GuardPolicy, ResolveFault, Scheme, UrlFault};
 
 const PUBLIC: &str = "93.184.215.14";
 

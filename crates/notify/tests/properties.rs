@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use proptest::prelude::*;
-use settle_webhooks::guard::stub::StubResolver;
-use settle_webhooks::guard::{Guard, GuardPolicy, Target, UrlFault, is_public};
+use settle_notify::guard::stub::StubResolver;
+use settle_notify::guard::{Guard, GuardPolicy, Target, UrlFault, is_public};
 
 const REFUSED_V4: &str = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 \
     172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 \

@@ -18,10 +18,10 @@ use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::DeliveryId;
 use settle_domain::signature::{TOLERANCE, verify};
 use settle_domain::time::Timestamp;
-use settle_webhooks::guard::stub::StubResolver;
-use settle_webhooks::guard::{Guard, GuardPolicy};
-use settle_webhooks::notification::Notification;
-use settle_webhooks::sender::{Attempt, AttemptFault, Sender, Transport};
+use settle_notify::guard::stub::StubResolver;
+use settle_notify::guard::{Guard, GuardPolicy};
+use settle_notify::notification::Notification;
+use settle_notify::sender::{Attempt, AttemptFault, Sender, Transport};
 use tokio_rustls::TlsAcceptor;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -1,4 +1,4 @@
-//! What the service does for every attempt before it sends: `cargo bench -p settle-webhooks`.
+//! What the service does for every attempt before it sends: `cargo bench -p settle-notify`.
 
 #![expect(clippy::unwrap_used, reason = "what is written here can be read")]
 
@@ -9,9 +9,9 @@ use futures::FutureExt;
 use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::DeliveryId;
 use settle_domain::time::Timestamp;
-use settle_webhooks::guard::stub::StubResolver;
-use settle_webhooks::guard::{Guard, GuardPolicy};
-use settle_webhooks::notification::Notification;
+use settle_notify::guard::stub::StubResolver;
+use settle_notify::guard::{Guard, GuardPolicy};
+use settle_notify::notification::Notification;
 
 /// The bytes of a usual notification.
 const BODY_BYTES: usize = 600;
