@@ -17,7 +17,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
 use settle_domain::ids::OperatorId;
 use settle_domain::vault::KeyRing;
-use settle_notify::outbox::Recorder;
+use settle_outbox::recorder::Recorder;
 use settle_store::Store;
 
 use crate::error::ApiError;

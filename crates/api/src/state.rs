@@ -8,7 +8,7 @@ use settle_domain::seams::{Clock, Entropy};
 use settle_domain::vault::KeyRing;
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
-use settle_notify::wake::Wake;
+use settle_outbox::wake::Wake;
 use settle_store::{AuthenticatedKey, Store};
 
 use crate::http::{EnvelopeState, Lookups, RateLimiter};

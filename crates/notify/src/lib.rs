@@ -3,8 +3,6 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`guard`] | one verdict a URL: whether it may be called, and at which addresses |
-//! | [`outbox`] | completed settlements and their notifications, in one transaction |
-//! | [`wake`] | tells the dispatcher at once that something is due |
 //! | [`dispatcher`] | claims what is due, sends it, records what came of it |
 //! | [`notification`] | the signed request of one attempt |
 //! | [`sender`] | one attempt over real HTTP, through the guard, within its time |
@@ -17,6 +15,4 @@ pub mod alerts;
 pub mod dispatcher;
 pub mod guard;
 pub mod notification;
-pub mod outbox;
 pub mod sender;
-pub mod wake;

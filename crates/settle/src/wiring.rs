@@ -15,7 +15,7 @@ use settle_notify::dispatcher::ledger::StoreLedger;
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
 use settle_notify::guard::{DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT, ResolveFault};
 use settle_notify::sender::{Sender, Transport};
-use settle_notify::wake::Wake;
+use settle_outbox::wake::Wake;
 use settle_store::Store;
 use settle_store_postgres::PostgresStore;
 use settle_store_sqlite::SqliteStore;

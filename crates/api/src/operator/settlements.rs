@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde::Serialize;
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::settlement::parse_document;
-use settle_notify::outbox::{RecordFault, Recorded};
+use settle_outbox::recorder::{RecordFault, Recorded};
 use settle_store::{BATCH_MAX, NewSettlement};
 
 use super::OperatorState;

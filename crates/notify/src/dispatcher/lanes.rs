@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_store::{Ask, Claimed};
 
-use crate::wake::{ClaimsEnded, Fresh};
+use settle_outbox::wake::{ClaimsEnded, Fresh};
 
 /// The window of a lane that has not shown what its endpoint bears.
 const WINDOW_FIRST: usize = 8;

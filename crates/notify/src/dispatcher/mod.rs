@@ -21,7 +21,7 @@ use settle_domain::seams::{Clock, Entropy};
 use settle_domain::vault::KeyRing;
 
 use crate::sender::Transport;
-use crate::wake::Wake;
+use settle_outbox::wake::Wake;
 
 mod attempt;
 mod holdings;

@@ -17,7 +17,7 @@ use super::holdings::Holdings;
 use super::lanes::Lanes;
 use super::ledger::{Outcome, RecordedOutcomes};
 use super::{Dispatcher, RENEW_INTERVAL};
-use crate::wake::Woken;
+use settle_outbox::wake::Woken;
 
 mod reports;
 

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
-use settle_notify::outbox;
+use settle_outbox::recorder as outbox;
 use settle_store::{BATCH_MAX, NewSettlement, Tx};
 
 use super::progress::Progress;

@@ -19,8 +19,8 @@ use settle_notify::dispatcher::lanes::InFlightLimits;
 use settle_notify::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes, StoreLedger};
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
 use settle_notify::notification::Notification;
-use settle_notify::outbox::{Recorded, Recorder};
 use settle_notify::sender::{Attempt, AttemptFault, Transport};
+use settle_outbox::recorder::{Recorded, Recorder};
 use settle_store::{
     Alert, Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreResult,
 };

@@ -12,7 +12,7 @@ use settle_domain::seams::{Clock, ManualClock, SeededEntropy};
 use settle_domain::vault::KeyRing;
 use settle_notify::guard::stub::StubResolver;
 use settle_notify::guard::{Guard, GuardPolicy, Resolve};
-use settle_notify::wake::Wake;
+use settle_outbox::wake::Wake;
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Key, NewKey, Store};
 use tokio::net::TcpListener;

@@ -23,14 +23,15 @@ const CRATES: &[Crate] = &[
     Crate { folder: "store-sqlite", may_use: &["domain", "store"], tests_may_use: &[] },
     // The model test compares both backends with each other.
     Crate { folder: "store-postgres", may_use: &["domain", "store"], tests_may_use: &["store-sqlite"] },
-    Crate { folder: "notify", may_use: &["domain", "store"], tests_may_use: &[] },
-    Crate { folder: "engine", may_use: &["domain", "store"], tests_may_use: &[] },
+    Crate { folder: "outbox", may_use: &["domain", "store"], tests_may_use: &[] },
+    Crate { folder: "notify", may_use: &["domain", "store", "outbox"], tests_may_use: &[] },
+    Crate { folder: "engine", may_use: &["domain", "store", "outbox"], tests_may_use: &[] },
     // For merchants, who have nothing else of ours: it stands alone.
     Crate { folder: "verify", may_use: &[], tests_may_use: &[] },
     // Handlers know the contract of a store only; their tests need one that runs.
     Crate {
         folder: "api",
-        may_use: &["domain", "store", "notify", "engine"],
+        may_use: &["domain", "store", "outbox", "notify", "engine"],
         tests_may_use: &["store-sqlite", "store-postgres"],
     },
     Crate {
@@ -61,7 +62,7 @@ const DNS: &str = "names are resolved by the address guard only, which checks wh
 
 const ASYNC: &str = "the domain has no I/O and no async, so that every rule is tested as a plain function";
 const ALL_BUT_DOMAIN: &[&str] =
-    &["store", "store-sqlite", "store-postgres", "notify", "engine", "api", "settle"];
+    &["store", "store-sqlite", "store-postgres", "outbox", "notify", "engine", "api", "settle"];
 
 const RESERVED: &[Reserved] = &[
     Reserved { package: "tokio", owners: ALL_BUT_DOMAIN, tests_of: &[], reason: ASYNC },

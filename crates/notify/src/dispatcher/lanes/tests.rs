@@ -10,7 +10,7 @@ use settle_domain::time::Timestamp;
 use uuid::Uuid;
 
 use super::*;
-use crate::wake::Wake;
+use settle_outbox::wake::Wake;
 
 const LIMITS: InFlightLimits = InFlightLimits { total: 32, per_merchant: 16 };
 

@@ -9,8 +9,8 @@ use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
 use settle_api::{Limits, Messages, OperatorState, router};
 use settle_domain::seams::{ManualClock, SeededEntropy};
-use settle_notify::outbox::Recorder;
-use settle_notify::wake::Wake;
+use settle_outbox::recorder::Recorder;
+use settle_outbox::wake::Wake;
 use settle_store::Store;
 use tokio::net::TcpListener;
 

@@ -11,8 +11,8 @@ use settle_domain::delivery::Delivery;
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::seams::{Clock, SeededEntropy};
 use settle_domain::time::Timestamp;
-use settle_notify::outbox::{RecordFault, Recorded, Recorder};
-use settle_notify::wake::{FRESH_MAX, Wake};
+use settle_outbox::recorder::{RecordFault, Recorded, Recorder};
+use settle_outbox::wake::{FRESH_MAX, Wake};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Ask, BATCH_MAX, Claimed, NewSettlement};
 

@@ -66,7 +66,7 @@ impl Wake {
     }
 
     /// One more claim has ended.
-    pub(crate) fn claim_ended(&self) -> ClaimsEnded {
+    pub fn claim_ended(&self) -> ClaimsEnded {
         ClaimsEnded(self.0.claims_ended.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
