@@ -8,7 +8,7 @@ use settle_domain::seams::{Clock, Entropy};
 use settle_domain::vault::KeyRing;
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
-use settle_outbox::wake::Wake;
+use settle_outbox::Outbox;
 use settle_store::{AuthenticatedKey, Store};
 
 use crate::http::{EnvelopeState, Lookups, RateLimiter};
@@ -51,8 +51,8 @@ pub struct Parts {
     pub guard: Guard,
     /// Who carries a test delivery to its endpoint.
     pub transport: Arc<dyn Transport>,
-    /// Who is told at once that a delivery is due.
-    pub wake: Wake,
+    /// Where what becomes due is committed.
+    pub outbox: Outbox,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
     /// Where randomness comes from.

@@ -2,8 +2,74 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`recorder`] | records completed settlements, many callers sharing a commit |
-//! | [`wake`] | tells the dispatcher at once that something is due |
+//! | [`work`] | a transaction whose commit wakes whoever must know of what it made due |
+//! | [`recorder`] | completes settlements for many callers, who share a commit |
+//! | [`wake`] | tells the dispatcher of this process at once that something is due |
+//!
+//! Whatever makes a delivery due commits through [`Work`]: the operator API, an import, a redelivery, and the
+//! settlement engine. There is no second way to enqueue a notification, so nobody can forget to wake the
+//! dispatcher, or wake it before the commit.
+
+use std::sync::Arc;
+
+use settle_domain::ids::MerchantId;
+use settle_domain::seams::{Clock, Entropy};
+use settle_store::{Store, StoreResult};
 
 pub mod recorder;
 pub mod wake;
+pub mod work;
+
+use wake::Wake;
+use work::Work;
+
+/// Begins transactions whose commit wakes whoever must know. Cheap to clone.
+#[derive(Clone)]
+pub struct Outbox {
+    store: Arc<dyn Store>,
+    wakes: Wakes,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+/// Whom a commit wakes.
+#[derive(Clone)]
+enum Wakes {
+    /// The dispatcher of this process, or the task that passes wake-ups on for a process that has none.
+    ThisProcess(Wake),
+    /// The dispatchers of other processes: a command has none, and ends soon.
+    OtherProcesses,
+}
+
+impl Outbox {
+    /// The outbox of a service.
+    #[must_use]
+    pub fn of_service(
+        store: Arc<dyn Store>,
+        wake: Wake,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Outbox {
+        Outbox { store, wakes: Wakes::ThisProcess(wake), clock, entropy }
+    }
+
+    /// The outbox of a command, which wakes services that run elsewhere.
+    #[must_use]
+    pub fn of_command(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Outbox {
+        Outbox { store, wakes: Wakes::OtherProcesses, clock, entropy }
+    }
+
+    /// Begins a transaction. Dropped without [`Work::commit`], it leaves no trace and wakes nobody.
+    pub async fn begin(&self) -> StoreResult<Work> {
+        Ok(Work::new(self.store.begin().await?, self.clone()))
+    }
+
+    /// Tells the dispatchers of other processes that merchants have something due.
+    async fn wake_others(&self, merchants: &[MerchantId]) {
+        if !merchants.is_empty()
+            && let Err(error) = self.store.wake_others(merchants).await
+        {
+            tracing::warn!(%error, "the service was not woken: it finds what is due when it looks next");
+        }
+    }
+}

@@ -9,7 +9,7 @@ use settle_store::{Claimed, Store};
 use tokio::sync::Notify;
 
 /// Deliveries that are handed over, at most; of more the merchants alone are named.
-pub const FRESH_MAX: usize = 256;
+pub const HANDED_OVER_MAX: usize = 256;
 
 /// Merchants that have something due, as those who made it so say. A hint and no more: what is lost is found
 /// by looking. Cheap to clone.
@@ -30,7 +30,7 @@ pub struct ClaimsEnded(u64);
 
 /// A delivery that was committed just now, with all that a claim would give: it need not be read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fresh {
+pub struct JustCommitted {
     /// What a claim would give.
     pub claimed: Claimed,
     /// The claims that cannot have found it.
@@ -44,12 +44,12 @@ pub struct Woken {
     /// there once.
     pub merchants: BTreeSet<MerchantId>,
     /// Deliveries that are handed over.
-    pub fresh: Vec<Fresh>,
+    pub committed: Vec<JustCommitted>,
 }
 
 impl Woken {
     fn is_empty(&self) -> bool {
-        self.merchants.is_empty() && self.fresh.is_empty()
+        self.merchants.is_empty() && self.committed.is_empty()
     }
 }
 
@@ -66,17 +66,18 @@ impl Wake {
     }
 
     /// One more claim has ended.
+    #[must_use = "the claim is told to the lanes under this number"]
     pub fn claim_ended(&self) -> ClaimsEnded {
         ClaimsEnded(self.0.claims_ended.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
     /// Hands over deliveries that have just been committed and are due.
-    pub fn fresh(&self, deliveries: Vec<Fresh>) {
+    pub fn hand_over(&self, deliveries: Vec<JustCommitted>) {
         self.add(|woken| {
-            if woken.fresh.len() + deliveries.len() <= FRESH_MAX {
-                woken.fresh.extend(deliveries);
+            if woken.committed.len() + deliveries.len() <= HANDED_OVER_MAX {
+                woken.committed.extend(deliveries);
             } else {
-                woken.merchants.extend(deliveries.iter().map(|fresh| fresh.claimed.merchant_id));
+                woken.merchants.extend(deliveries.iter().map(|one| one.claimed.merchant_id));
             }
         });
     }
@@ -111,8 +112,8 @@ impl Wake {
 /// task that runs it.
 pub async fn pass_on(wake: Wake, store: Arc<dyn Store>) {
     loop {
-        let Woken { mut merchants, fresh } = wake.woken().await;
-        merchants.extend(fresh.iter().map(|fresh| fresh.claimed.merchant_id));
+        let Woken { mut merchants, committed } = wake.woken().await;
+        merchants.extend(committed.iter().map(|one| one.claimed.merchant_id));
         let merchants: Vec<MerchantId> = merchants.into_iter().collect();
         if let Err(fault) = store.wake_others(&merchants).await {
             tracing::warn!(%fault, "other processes were not woken: they find what is due when they look");

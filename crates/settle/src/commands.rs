@@ -1,14 +1,13 @@
 //! The commands, one file each.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
 use settle_domain::vault::KeyRing;
+use settle_outbox::Outbox;
 use settle_store::Store;
 
 use crate::config::{self, Config, ConfigFault};
@@ -145,14 +144,9 @@ impl Context {
         Ok(Context { config, store, ring })
     }
 
-    /// Tells a running service that these merchants have something due.
-    async fn wake(&self, merchants: &BTreeSet<MerchantId>) {
-        let merchants: Vec<MerchantId> = merchants.iter().copied().collect();
-        if !merchants.is_empty()
-            && let Err(fault) = self.store.wake_others(&merchants).await
-        {
-            tracing::warn!(%fault, "the service was not woken: it finds them when it looks next");
-        }
+    /// Where what becomes due is committed; a running service is woken.
+    fn outbox(&self) -> Outbox {
+        Outbox::of_command(self.store.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy))
     }
 }
 

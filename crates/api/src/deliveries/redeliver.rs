@@ -34,12 +34,11 @@ pub async fn redeliver(
     parameters: Result<RawPathParams, RawPathParamsRejection>,
 ) -> Result<Response, RedeliverError> {
     let delivery_id = delivery_id(parameters).ok_or(RedeliverError::NotFound)?;
-    let mut tx = state.store.begin().await?;
-    tx.merchant_lock(&[caller.merchant_id]).await?;
-    let requeued = tx.delivery_requeue(caller.merchant_id, delivery_id, state.clock.now()).await?;
-    let delivery = requeued.ok_or(RedeliverError::NotFound)?;
-    tx.commit().await?;
-    state.wake.merchants([caller.merchant_id]);
+    let mut work = state.outbox.begin().await?;
+    work.merchant_lock(&[caller.merchant_id]).await?;
+    let requeued = work.requeue(&[(caller.merchant_id, delivery_id)], state.clock.now()).await?;
+    let (_, delivery) = requeued.into_iter().next().ok_or(RedeliverError::NotFound)?;
+    work.commit().await?;
     // Strings and numbers alone cannot fail to serialize into memory.
     Ok(json(serde_json::to_vec(&delivery).unwrap_or_default()))
 }

@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde::Serialize;
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::settlement::parse_document;
-use settle_outbox::recorder::{RecordFault, Recorded};
+use settle_outbox::recorder::{RecordError, Recorded};
 use settle_store::{BATCH_MAX, NewSettlement};
 
 use super::OperatorState;
@@ -97,9 +97,9 @@ struct Elements {
 
 impl Elements {
     /// Says which elements a fault is about.
-    fn refusal(&self, fault: RecordFault) -> ApiError {
+    fn refusal(&self, fault: RecordError) -> ApiError {
         match fault {
-            RecordFault::UnknownMerchants(unknown) => {
+            RecordError::UnknownMerchants(unknown) => {
                 let unknown: HashSet<MerchantId> = unknown.into_iter().collect();
                 ApiError::AdminValidation(self.details(|(merchant, _)| {
                     unknown
@@ -107,7 +107,7 @@ impl Elements {
                         .then(|| format!("merchant_id: there is no merchant {merchant}"))
                 }))
             }
-            RecordFault::Conflicts(conflicting) => {
+            RecordError::Conflicts(conflicting) => {
                 let conflicting: HashSet<_> = conflicting.into_iter().collect();
                 ApiError::Conflict(self.details(|(merchant, settlement)| {
                     conflicting.contains(&(merchant, settlement)).then(|| {
@@ -118,7 +118,7 @@ impl Elements {
                     })
                 }))
             }
-            RecordFault::Store(fault) => ApiError::from(&*fault),
+            RecordError::Store(fault) => ApiError::from(&*fault),
         }
     }
 

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_store::{Ask, Claimed};
 
-use settle_outbox::wake::{ClaimsEnded, Fresh};
+use settle_outbox::wake::{ClaimsEnded, JustCommitted};
 
 /// The window of a lane that has not shown what its endpoint bears.
 const WINDOW_FIRST: usize = 8;
@@ -128,9 +128,9 @@ impl Claims {
         self.known_from = ended;
     }
 
-    fn may_have_found(&self, fresh: &Fresh) -> bool {
-        let last = self.last.get(&fresh.claimed.merchant_id);
-        fresh.after < self.known_from || last.is_some_and(|last| fresh.after < *last)
+    fn may_have_found(&self, committed: &JustCommitted) -> bool {
+        let last = self.last.get(&committed.claimed.merchant_id);
+        committed.after < self.known_from || last.is_some_and(|last| committed.after < *last)
     }
 }
 
@@ -152,14 +152,14 @@ impl Lanes {
 
     /// Takes a delivery that nobody has asked for, if nothing of its merchant waits before it, there is room,
     /// and no claim has found it or may find it yet. Otherwise its merchant is woken.
-    pub fn take(&mut self, fresh: &Fresh) -> bool {
-        let (merchant, taken) = (fresh.claimed.merchant_id, self.taken());
+    pub fn take(&mut self, committed: &JustCommitted) -> bool {
+        let (merchant, taken) = (committed.claimed.merchant_id, self.taken());
         let lane = self.lanes.entry(merchant).or_insert_with(|| Lane::first(self.limits));
-        let is_alone = lane.asked == 0 && !self.claims.may_have_found(fresh);
+        let is_alone = lane.asked == 0 && !self.claims.may_have_found(committed);
         let is_next = !lane.hungry && !lane.is_held_up(self.limits);
         let has_room = lane.room() > 0 && lane.places(self.limits, taken) > 0;
         if is_alone && is_next && has_room {
-            lane.in_flight.insert(fresh.claimed.delivery.delivery_id);
+            lane.in_flight.insert(committed.claimed.delivery.delivery_id);
             self.in_flight += 1;
             return true;
         }

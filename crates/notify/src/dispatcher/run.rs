@@ -378,13 +378,13 @@ impl Run {
     /// Merchants have something due, somebody says.
     fn wake(&mut self, woken: Woken) {
         let covered = self.holdings.covers(Instant::now(), self.parts.settings.timeout);
-        for fresh in woken.fresh {
-            let merchant = fresh.claimed.merchant_id;
+        for committed in woken.committed {
+            let merchant = committed.claimed.merchant_id;
             let is_served = self.holdings.serves(merchant) && !self.resting.contains_key(&merchant);
             if !(covered && is_served) {
                 self.wake_one(merchant);
-            } else if self.lanes.take(&fresh) {
-                self.send(fresh.claimed);
+            } else if self.lanes.take(&committed) {
+                self.send(committed.claimed);
             }
         }
         for merchant in woken.merchants {

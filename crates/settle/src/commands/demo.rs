@@ -15,7 +15,7 @@ use settle_store::Merchant;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
-use super::serve::{Bound, Serve, start_metrics, stop_signal, stopped};
+use super::serve::{Bound, Serve, outbox, start_metrics, stop_signal, stopped};
 use super::{CommandFault, Context, key, operator};
 use crate::config::{self, Config, parse_duration};
 use crate::receiver::{Arrival, Behaviour, Receiver};
@@ -85,8 +85,7 @@ impl Demo {
         output::print_text(&story::welcome(api_address, operator_address, key.expose(), token.expose()))?;
 
         let wake = Wake::default();
-        let recorder =
-            Recorder::start(store.clone(), wake.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy));
+        let recorder = Recorder::start(outbox(&context, wake.clone()));
         let (end, ending) = watch::channel(false);
         let bound = Bound { api: Some(api), operator: Some(operator) };
         let service = Serve::on(bound).serve(context, metrics, wake, ending, draining);

@@ -15,6 +15,7 @@ use settle_api::server::{self, ServerLimits};
 use settle_api::{ApiState, Limits, Messages, OperatorState, Parts, router};
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
+use settle_outbox::Outbox;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::{Wake, pass_on};
 use tokio::net::TcpListener;
@@ -222,7 +223,7 @@ fn api_state(
         ring: context.ring.clone(),
         transport,
         guard,
-        wake,
+        outbox: outbox(context, wake),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         messages: messages.clone(),
@@ -243,11 +244,15 @@ fn operator_state(
         messages,
         request_timeout: context.config.api.request_timeout,
     };
-    let store = context.store.clone();
-    let recorder = Recorder::start(store.clone(), wake, envelope.clock.clone(), envelope.entropy.clone());
+    let (store, recorder) = (context.store.clone(), Recorder::start(outbox(context, wake)));
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
     let operators = Lookups::default();
     OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, draining }
+}
+
+/// Where what becomes due is committed: the dispatcher of this process is woken.
+pub(super) fn outbox(context: &Context, wake: Wake) -> Outbox {
+    Outbox::of_service(context.store.clone(), wake, Arc::new(SystemClock), Arc::new(SystemEntropy))
 }
 
 /// Starts counting: before anything listens, so that nothing goes uncounted.

@@ -1,18 +1,14 @@
 //! `settle settlement import`: completed settlements from a file, all of them or none.
 
-use std::collections::BTreeSet;
-
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use settle_domain::ids::MerchantId;
-use settle_domain::seams::Clock;
-use settle_outbox::recorder as outbox;
-use settle_store::{BATCH_MAX, NewSettlement, Tx};
+use settle_outbox::work::Work;
+use settle_store::{BATCH_MAX, NewSettlement};
 
 use super::progress::Progress;
 use super::{CommandFault, Context};
 use crate::output::{self, OutputFormat};
-use crate::system::{SystemClock, SystemEntropy};
 
 mod lines;
 
@@ -52,9 +48,6 @@ struct Imported {
     unchanged: usize,
     /// Notifications enqueued.
     notified: usize,
-    /// Whose notifications they are.
-    #[serde(skip)]
-    merchants: BTreeSet<MerchantId>,
 }
 
 impl SettlementCommand {
@@ -84,27 +77,26 @@ impl Import {
         let progress = Progress::over_bytes(lines.bytes()?, "checking");
         let merchants = lines.check(&progress)?;
         progress.rewind("recording");
-        let mut tx = context.store.begin().await?;
-        let known = tx.merchant_lock(&merchants.ids()).await?;
+        let mut work = context.outbox().begin().await?;
+        let known = work.merchant_lock(&merchants.ids()).await?;
         merchants.refuse_unknown(&known)?;
         let mut done = Imported::default();
         let mut batch: Vec<Line> = Vec::with_capacity(BATCH_MAX);
         for line in lines.read(&progress)? {
             batch.push(line?);
             if batch.len() == BATCH_MAX {
-                self.record(&mut *tx, std::mem::take(&mut batch), &mut done).await?;
+                self.record(&mut work, std::mem::take(&mut batch), &mut done).await?;
             }
         }
-        self.record(&mut *tx, batch, &mut done).await?;
-        tx.commit().await?;
-        context.wake(&done.merchants).await;
+        self.record(&mut work, batch, &mut done).await?;
+        work.commit().await?;
         progress.finish();
         Ok(done)
     }
 
     async fn record(
         &self,
-        tx: &mut dyn Tx,
+        work: &mut Work,
         batch: Vec<Line>,
         done: &mut Imported,
     ) -> Result<(), CommandFault> {
@@ -113,8 +105,9 @@ impl Import {
         }
         let (numbers, settlements): (Vec<usize>, Vec<NewSettlement>) =
             batch.into_iter().map(|line| (line.number, NewSettlement::from(line.settlement))).unzip();
-        let outcome = tx.settlement_record_many(&settlements).await?;
-        if let Some((merchant, id)) = outcome.conflicting.first() {
+        let completed =
+            if self.notify { work.complete(&settlements).await? } else { work.record(&settlements).await? };
+        if let Some((merchant, id)) = completed.conflicting.first() {
             let same = |settlement: &NewSettlement| {
                 settlement.merchant_id == *merchant && settlement.settlement_id == *id
             };
@@ -124,13 +117,9 @@ impl Import {
             );
             return Err(CommandFault::Refused(text));
         }
-        done.recorded += outcome.recorded.len();
-        done.unchanged += settlements.len() - outcome.recorded.len();
-        if self.notify {
-            let enqueued = outbox::enqueue(tx, &outcome.recorded, SystemClock.now(), &SystemEntropy).await?;
-            done.notified += enqueued.deliveries.len();
-            done.merchants.extend(enqueued.deliveries.iter().map(|delivery| delivery.merchant_id));
-        }
+        done.recorded += completed.recorded.len();
+        done.unchanged += settlements.len() - completed.recorded.len();
+        done.notified += completed.notifications;
         Ok(())
     }
 }

@@ -20,6 +20,7 @@ use settle_notify::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes, Store
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
 use settle_notify::notification::Notification;
 use settle_notify::sender::{Attempt, AttemptFault, Transport};
+use settle_outbox::Outbox;
 use settle_outbox::recorder::{Recorded, Recorder};
 use settle_store::{
     Alert, Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreResult,
@@ -191,12 +192,12 @@ impl Dispatching {
         object["merchant_id"] = Value::from(self.merchant.id.to_string());
         let completed = parse(object.as_object().expect("an object")).expect("a settlement");
         let service = &self.merchant.service;
-        let recorder = Recorder::start(
+        let recorder = Recorder::start(Outbox::of_service(
             service.store.clone(),
             service.wake.clone(),
             service.clock.clone(),
             service.entropy.clone(),
-        );
+        ));
         recorder.record(vec![completed.into()]).await.expect("recorded")
     }
 

@@ -12,6 +12,7 @@ use settle_domain::seams::{Clock, ManualClock, SeededEntropy};
 use settle_domain::vault::KeyRing;
 use settle_notify::guard::stub::StubResolver;
 use settle_notify::guard::{Guard, GuardPolicy, Resolve};
+use settle_outbox::Outbox;
 use settle_outbox::wake::Wake;
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Key, NewKey, Store};
@@ -76,7 +77,7 @@ impl Setup {
             ring: ring.clone(),
             guard: Guard::new(GuardPolicy::default(), resolver),
             transport: courier.clone(),
-            wake: wake.clone(),
+            outbox: Outbox::of_service(scratch.share(), wake.clone(), clock.clone(), entropy.clone()),
             clock: self.clock.unwrap_or_else(|| clock.clone()),
             entropy: entropy.clone(),
             messages: Arc::new(Messages::load().expect("the languages are complete")),

@@ -15,7 +15,7 @@ use settle_notify::alerts::AlertBell;
 use settle_notify::dispatcher::lanes::InFlightLimits;
 use settle_notify::dispatcher::ledger::StoreLedger;
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
-use settle_outbox::recorder as outbox;
+use settle_outbox::Outbox;
 use settle_outbox::wake::Wake;
 use settle_store::conformance::fixtures;
 use settle_store::{Merchant, Store};
@@ -222,25 +222,25 @@ impl Simulation {
             let id = |_| SettlementId::new(now, &*entropy);
             let settlements: Vec<_> =
                 (0..number).map(id).map(|id| fixtures::settlement(merchant, id, now)).collect();
-            let mut tx = store.begin().await.expect("a transaction");
-            tx.merchant_lock(&[merchant]).await.expect("a lock");
-            let recorded = tx.settlement_record_many(&settlements).await.expect("recorded").recorded;
-            let enqueued = outbox::enqueue(&mut *tx, &recorded, now, &*entropy).await.expect("enqueued");
-            let claims_ended = wake.claims_ended();
-            tx.commit().await.expect("a commit");
-            world.tell(format_args!("{number} settlements, {} notifications", enqueued.deliveries.len()));
+            let outbox =
+                Outbox::of_service(store.clone(), wake.clone(), world.clock.clone(), entropy.clone());
+            let mut work = outbox.begin().await.expect("a transaction");
+            work.merchant_lock(&[merchant]).await.expect("a lock");
+            let completed = work.complete(&settlements).await.expect("recorded");
+            let untold = work.commit_untold(&wake).await.expect("a commit");
+            world.tell(format_args!("{number} settlements, {} notifications", completed.notifications));
             track(&*store, &world, merchant, &settlements).await;
-            let is_handed_over = is_handed_over && is_told && !enqueued.deliveries.is_empty();
+            let is_handed_over = is_handed_over && is_told && completed.notifications > 0;
             is_handed_over.then(|| {
-                world.handed_over(merchant, &enqueued.deliveries);
-                (enqueued, claims_ended, settlements)
+                world.handed_over(merchant, untold.deliveries());
+                untold
             })
         })
         .await;
         match handed_over {
-            Some((enqueued, claims_ended, settlements)) => {
+            Some(untold) => {
                 pass(delay).await;
-                enqueued.wake(&self.wake, claims_ended, &settlements);
+                untold.tell(&self.wake);
             }
             None if is_told => self.wake.merchants([merchant]),
             None => {}

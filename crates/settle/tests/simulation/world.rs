@@ -13,7 +13,7 @@ use settle_domain::signature::{
 use settle_domain::time::Timestamp;
 use settle_notify::dispatcher::ledger::Outcome;
 use settle_notify::notification::Notification;
-use settle_store::{Claimed, NewDelivery};
+use settle_store::Claimed;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -141,10 +141,10 @@ impl World {
     }
 
     /// Deliveries are handed over to the dispatcher, which may send them or leave them to a claim.
-    pub fn handed_over(&self, merchant: MerchantId, deliveries: &[NewDelivery]) {
+    pub fn handed_over(&self, merchant: MerchantId, deliveries: impl Iterator<Item = DeliveryId>) {
         let mut books = self.books();
         let secret = books.secrets[&merchant].clone().expect("what is enqueued has an endpoint");
-        books.handed_over.extend(deliveries.iter().map(|new| (new.delivery_id, secret.clone())));
+        books.handed_over.extend(deliveries.map(|delivery| (delivery, secret.clone())));
     }
 
     /// An attempt reaches the endpoint. What is wrong with it is told at the end.

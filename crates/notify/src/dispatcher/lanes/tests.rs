@@ -33,7 +33,7 @@ struct Queue {
     /// Everything that was ever sent.
     sent: BTreeSet<DeliveryId>,
     /// What is committed and will be handed over.
-    committed: Vec<Fresh>,
+    committed: Vec<JustCommitted>,
     next: u128,
 }
 
@@ -52,7 +52,7 @@ impl Queue {
         self.next += 1;
         let id = DeliveryId(Uuid::from_u128(self.next));
         self.pending.entry(merchant).or_default().insert(id);
-        self.committed.push(Fresh { claimed: claimed(merchant, id), after });
+        self.committed.push(JustCommitted { claimed: claimed(merchant, id), after });
     }
 
     /// Hands over what was committed first. Says whether it was taken.
@@ -60,10 +60,10 @@ impl Queue {
         if self.committed.is_empty() {
             return false;
         }
-        let fresh = self.committed.remove(0);
-        let is_taken = lanes.take(&fresh);
+        let committed = self.committed.remove(0);
+        let is_taken = lanes.take(&committed);
         if is_taken {
-            self.send(&fresh.claimed);
+            self.send(&committed.claimed);
         }
         is_taken
     }

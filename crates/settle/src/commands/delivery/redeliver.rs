@@ -256,14 +256,13 @@ async fn requeue(
         return Ok(0);
     }
     let merchants: BTreeSet<MerchantId> = batch.iter().map(|(merchant, _)| *merchant).collect();
-    let mut tx = context.store.begin().await?;
-    tx.merchant_lock(&merchants.iter().copied().collect::<Vec<_>>()).await?;
-    let requeued = tx.delivery_requeue_many(batch, at).await?;
+    let mut work = context.outbox().begin().await?;
+    work.merchant_lock(&merchants.iter().copied().collect::<Vec<_>>()).await?;
+    let requeued = work.requeue(batch, at).await?;
     if requeued.len() < least {
         let text = "nothing was requeued: some of the deliveries were sent again by others just now";
         return Err(CommandFault::Refused(text.to_owned()));
     }
-    tx.commit().await?;
-    context.wake(&requeued.iter().map(|(merchant, _)| *merchant).collect()).await;
+    work.commit().await?;
     Ok(requeued.len())
 }

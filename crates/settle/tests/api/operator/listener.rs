@@ -9,6 +9,7 @@ use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
 use settle_api::{Limits, Messages, OperatorState, router};
 use settle_domain::seams::{ManualClock, SeededEntropy};
+use settle_outbox::Outbox;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::Wake;
 use settle_store::Store;
@@ -42,7 +43,7 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
 /// A recorder over the given store.
 pub fn recorder(store: Arc<dyn Store>) -> Recorder {
     let clock = Arc::new(ManualClock::at(NOW.parse().expect("a time")));
-    Recorder::start(store, Wake::default(), clock, Arc::new(SeededEntropy::new(2)))
+    Recorder::start(Outbox::of_service(store, Wake::default(), clock, Arc::new(SeededEntropy::new(2))))
 }
 
 /// A listener that serves.

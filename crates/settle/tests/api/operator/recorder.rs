@@ -11,8 +11,9 @@ use settle_domain::delivery::Delivery;
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::seams::{Clock, SeededEntropy};
 use settle_domain::time::Timestamp;
-use settle_outbox::recorder::{RecordFault, Recorded, Recorder};
-use settle_outbox::wake::{FRESH_MAX, Wake};
+use settle_outbox::Outbox;
+use settle_outbox::recorder::{RecordError, Recorded, Recorder};
+use settle_outbox::wake::{HANDED_OVER_MAX, Wake};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Ask, BATCH_MAX, Claimed, NewSettlement};
 
@@ -53,7 +54,7 @@ impl Recording {
         let store = setup.into_scratch().migrated().await;
         let (wake, clock) = (Wake::default(), Arc::new(Ticking(AtomicI64::new(1_767_225_600_000_000))));
         let entropy = Arc::new(SeededEntropy::new(20_260_201));
-        let recorder = Recorder::start(store.share(), wake.clone(), clock, entropy);
+        let recorder = Recorder::start(Outbox::of_service(store.share(), wake.clone(), clock, entropy));
         Recording { recorder, wake, store }
     }
 
@@ -67,7 +68,7 @@ impl Recording {
     async fn record(
         &self,
         settlements: impl IntoIterator<Item = NewSettlement>,
-    ) -> Result<Recorded, RecordFault> {
+    ) -> Result<Recorded, RecordError> {
         self.recorder.record(settlements.into_iter().collect()).await
     }
 
@@ -153,7 +154,7 @@ async fn a_conflict_is_its_callers_alone(setup: Setup) {
     assert_eq!(answers.0.unwrap(), recorded(1));
     let fault = answers.1.unwrap_err();
     let key = (merchant, known.settlement_id);
-    assert!(matches!(&fault, RecordFault::Conflicts(keys) if *keys == [key]), "{fault}");
+    assert!(matches!(&fault, RecordError::Conflicts(keys) if *keys == [key]), "{fault}");
     assert_eq!(answers.2.unwrap(), Recorded { recorded: 1, unchanged: 1, notified: 1 });
     assert_eq!(recording.settlements(merchant).await, 3, "nothing of the one at fault");
     assert_eq!(recording.deliveries(merchant).await.len(), 3);
@@ -168,7 +169,7 @@ async fn an_unknown_merchant_is_its_callers_alone(setup: Setup) {
         recording.record([new(merchant)]),
     );
     let fault = answers.0.unwrap_err();
-    assert!(matches!(&fault, RecordFault::UnknownMerchants(ids) if *ids == [nobody]), "{fault}");
+    assert!(matches!(&fault, RecordError::UnknownMerchants(ids) if *ids == [nobody]), "{fault}");
     assert_eq!((answers.1.unwrap(), answers.2.unwrap()), (recorded(1), recorded(1)));
     assert_eq!(recording.settlements(merchant).await, 2);
     assert_eq!(recording.deliveries(merchant).await.len(), 2);
@@ -179,11 +180,11 @@ async fn every_fault_of_a_caller_is_named(setup: Setup) {
     let merchant = recording.merchant().await;
     let strangers = [MerchantId(fixtures::fresh_uuid()), MerchantId(fixtures::fresh_uuid())];
     let fault = recording.record(strangers.map(new)).await.unwrap_err();
-    assert!(matches!(&fault, RecordFault::UnknownMerchants(ids) if *ids == strangers), "{fault}");
+    assert!(matches!(&fault, RecordError::UnknownMerchants(ids) if *ids == strangers), "{fault}");
     let known = [new(merchant), new(merchant)];
     recording.record(known.clone()).await.unwrap();
     let fault = recording.record(known.each_ref().map(changed)).await.unwrap_err();
-    let RecordFault::Conflicts(mut keys) = fault else { panic!("{fault}") };
+    let RecordError::Conflicts(mut keys) = fault else { panic!("{fault}") };
     keys.sort_unstable();
     assert_eq!(keys, known.map(|known| (merchant, known.settlement_id)));
 }
@@ -211,7 +212,7 @@ async fn two_callers_with_two_contents_the_first_one_wins(setup: Setup) {
     let answers =
         tokio::join!(recording.record([settlement.clone()]), recording.record([changed(&settlement)]));
     assert_eq!(answers.0.unwrap(), recorded(1));
-    assert!(matches!(answers.1, Err(RecordFault::Conflicts(_))), "{:?}", answers.1);
+    assert!(matches!(answers.1, Err(RecordError::Conflicts(_))), "{:?}", answers.1);
     assert_eq!(recording.record([settlement]).await.unwrap(), unchanged(1));
     assert_eq!(recording.deliveries(merchant).await.len(), 1);
 }
@@ -231,24 +232,24 @@ async fn only_merchants_with_an_endpoint_are_notified_and_woken(setup: Setup) {
     assert_eq!(woken.merchants, BTreeSet::new());
     let ask = [Ask { merchant_id: with, number: 2 }];
     let claimed = recording.store.queue_claim(&ask, &[], deliveries[0].created_at).await.unwrap();
-    let fresh: Vec<Claimed> = woken.fresh.into_iter().map(|fresh| fresh.claimed).collect();
-    assert_eq!(fresh, claimed, "what is handed over is what a claim would give");
+    let handed_over: Vec<Claimed> = woken.committed.into_iter().map(|one| one.claimed).collect();
+    assert_eq!(handed_over, claimed, "what is handed over is what a claim would give");
 }
 
 async fn of_a_large_batch_the_merchants_alone_are_woken(setup: Setup) {
     let recording = Recording::start(setup).await;
     let merchant = recording.merchant().await;
-    let settlements: Vec<NewSettlement> = (0..=FRESH_MAX).map(|_| new(merchant)).collect();
-    assert_eq!(recording.record(settlements).await.unwrap(), recorded(FRESH_MAX + 1));
+    let settlements: Vec<NewSettlement> = (0..=HANDED_OVER_MAX).map(|_| new(merchant)).collect();
+    assert_eq!(recording.record(settlements).await.unwrap(), recorded(HANDED_OVER_MAX + 1));
     let woken = tokio::time::timeout(Duration::ZERO, recording.wake.woken()).await.unwrap();
-    assert_eq!((woken.merchants, woken.fresh), (BTreeSet::from([merchant]), Vec::new()));
+    assert_eq!((woken.merchants, woken.committed), (BTreeSet::from([merchant]), Vec::new()));
     // What is handed over before the dispatcher looks has a bound as well.
     for _ in 0..3 {
-        let settlements = (0..FRESH_MAX / 2).map(|_| new(merchant)).collect::<Vec<_>>();
+        let settlements = (0..HANDED_OVER_MAX / 2).map(|_| new(merchant)).collect::<Vec<_>>();
         recording.record(settlements).await.unwrap();
     }
     let woken = tokio::time::timeout(Duration::ZERO, recording.wake.woken()).await.unwrap();
-    assert_eq!((woken.merchants, woken.fresh.len()), (BTreeSet::from([merchant]), FRESH_MAX));
+    assert_eq!((woken.merchants, woken.committed.len()), (BTreeSet::from([merchant]), HANDED_OVER_MAX));
 }
 
 async fn what_was_there_is_not_notified_again(setup: Setup) {
@@ -282,6 +283,6 @@ async fn a_store_that_is_away_is_told_to_everyone(setup: Setup) {
     recording.store.close().await;
     let answers = tokio::join!(recording.record([new(merchant)]), recording.record([new(merchant)]));
     for answer in [answers.0, answers.1] {
-        assert!(matches!(answer, Err(RecordFault::Store(_))), "{answer:?}");
+        assert!(matches!(answer, Err(RecordError::Store(_))), "{answer:?}");
     }
 }

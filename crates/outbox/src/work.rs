@@ -1,0 +1,214 @@
+//! A transaction that may make deliveries due, and wakes whoever must know once it is committed.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::{Deref, DerefMut};
+
+use settle_domain::delivery::Delivery;
+use settle_domain::endpoint::Endpoint;
+use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
+use settle_domain::time::Timestamp;
+use settle_store::{Claimed, NewDelivery, NewSettlement, StoreResult, Tx};
+
+use crate::wake::{ClaimsEnded, HANDED_OVER_MAX, JustCommitted, Wake};
+use crate::{Outbox, Wakes};
+
+/// A transaction and what becomes due with its commit. Everything else that a transaction can write is
+/// reached through it.
+pub struct Work {
+    tx: Box<dyn Tx>,
+    outbox: Outbox,
+    due: Due,
+}
+
+/// What became of settlements that were to be recorded.
+#[derive(Debug, Default)]
+pub struct Completed {
+    /// Those that were new, in the order given.
+    pub recorded: Vec<(MerchantId, SettlementId)>,
+    /// Those whose id the merchant already has, with other content. Whoever sees one does not commit.
+    pub conflicting: Vec<(MerchantId, SettlementId)>,
+    /// Merchants who are notified of those that were new.
+    pub notified: HashSet<MerchantId>,
+    /// Notifications enqueued.
+    pub notifications: usize,
+}
+
+/// What becomes due with a commit.
+#[derive(Debug, Default)]
+struct Due {
+    merchants: BTreeSet<MerchantId>,
+    /// What the dispatcher can send without reading it back, as long as it is few.
+    deliveries: Vec<Claimed>,
+}
+
+impl Work {
+    pub(crate) fn new(tx: Box<dyn Tx>, outbox: Outbox) -> Work {
+        Work { tx, outbox, due: Due::default() }
+    }
+
+    /// Records completed settlements, at most [`BATCH_MAX`](settle_store::BATCH_MAX), without a word to their
+    /// merchants.
+    pub async fn record(&mut self, settlements: &[NewSettlement]) -> StoreResult<Completed> {
+        let batch = self.tx.settlement_record_many(settlements).await?;
+        Ok(Completed { recorded: batch.recorded, conflicting: batch.conflicting, ..Completed::default() })
+    }
+
+    /// Records completed settlements and enqueues a notification of each new one whose merchant has an
+    /// endpoint. If one is in conflict nothing is enqueued: the transaction is of no use any more.
+    pub async fn complete(&mut self, settlements: &[NewSettlement]) -> StoreResult<Completed> {
+        let mut completed = self.record(settlements).await?;
+        if completed.conflicting.is_empty() {
+            let endpoints = self.endpoints(&completed.recorded).await?;
+            let deliveries = self.deliveries(&completed.recorded, &endpoints);
+            self.tx.delivery_enqueue_many(&deliveries).await?;
+            completed.notifications = deliveries.len();
+            completed.notified = endpoints.keys().copied().collect();
+            self.due.add(&deliveries, settlements, &endpoints);
+        }
+        Ok(completed)
+    }
+
+    /// Makes dead deliveries pending again, due at the given time. Gives those that were dead.
+    pub async fn requeue(
+        &mut self,
+        deliveries: &[(MerchantId, DeliveryId)],
+        at: Timestamp,
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        let requeued = self.tx.delivery_requeue_many(deliveries, at).await?;
+        self.due.merchants.extend(requeued.iter().map(|(merchant, _)| *merchant));
+        Ok(requeued)
+    }
+
+    /// Commits, and wakes whoever must know of what has become due.
+    pub async fn commit(self) -> StoreResult<()> {
+        let Work { tx, outbox, due } = self;
+        match &outbox.wakes {
+            Wakes::ThisProcess(wake) => {
+                // Counted before the commit: a claim that ends later may have found what is committed now.
+                let after = wake.claims_ended();
+                tx.commit().await?;
+                due.tell(wake, after);
+            }
+            Wakes::OtherProcesses => {
+                tx.commit().await?;
+                outbox.wake_others(&due.into_merchants()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits, and gives what the commit would have told the dispatcher: for a simulation, in which hints
+    /// come late or not at all.
+    #[cfg(feature = "testing")]
+    pub async fn commit_untold(self, wake: &Wake) -> StoreResult<Untold> {
+        let after = wake.claims_ended();
+        self.tx.commit().await?;
+        Ok(Untold { due: self.due, after })
+    }
+
+    async fn endpoints(
+        &mut self,
+        recorded: &[(MerchantId, SettlementId)],
+    ) -> StoreResult<HashMap<MerchantId, Endpoint>> {
+        let merchants: BTreeSet<MerchantId> = recorded.iter().map(|(merchant, _)| *merchant).collect();
+        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+        Ok(self.tx.endpoint_find_locked(&merchants).await?.into_iter().collect())
+    }
+
+    fn deliveries(
+        &self,
+        recorded: &[(MerchantId, SettlementId)],
+        endpoints: &HashMap<MerchantId, Endpoint>,
+    ) -> Vec<NewDelivery> {
+        let now = self.outbox.clock.now();
+        let new = recorded.iter().filter_map(|(merchant, settlement)| {
+            let endpoint = endpoints.get(merchant)?;
+            Some(NewDelivery {
+                merchant_id: *merchant,
+                delivery_id: DeliveryId::new(now, &*self.outbox.entropy),
+                settlement_id: *settlement,
+                url: endpoint.url.clone(),
+                created_at: now,
+            })
+        });
+        new.collect()
+    }
+}
+
+impl Deref for Work {
+    type Target = dyn Tx;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.tx
+    }
+}
+
+impl DerefMut for Work {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.tx
+    }
+}
+
+impl Due {
+    /// Deliveries were enqueued. While they are few they are kept whole, with all that a claim would give.
+    fn add(
+        &mut self,
+        deliveries: &[NewDelivery],
+        settlements: &[NewSettlement],
+        endpoints: &HashMap<MerchantId, Endpoint>,
+    ) {
+        if self.deliveries.len() + deliveries.len() > HANDED_OVER_MAX {
+            self.merchants.extend(self.deliveries.drain(..).map(|claimed| claimed.merchant_id));
+            self.merchants.extend(deliveries.iter().map(|new| new.merchant_id));
+            return;
+        }
+        let records: HashMap<_, _> =
+            settlements.iter().map(|row| ((row.merchant_id, row.settlement_id), &row.record)).collect();
+        for new in deliveries {
+            let merchant_id = new.merchant_id;
+            let record = records.get(&(merchant_id, new.settlement_id));
+            match (record, endpoints.get(&merchant_id)) {
+                (Some(record), Some(endpoint)) => self.deliveries.push(Claimed {
+                    merchant_id,
+                    delivery: new.into(),
+                    record: (*record).clone(),
+                    secret: Some(endpoint.secret.clone()),
+                }),
+                _ => drop(self.merchants.insert(merchant_id)),
+            }
+        }
+    }
+
+    fn tell(self, wake: &Wake, after: ClaimsEnded) {
+        let committed = |claimed| JustCommitted { claimed, after };
+        wake.hand_over(self.deliveries.into_iter().map(committed).collect());
+        wake.merchants(self.merchants);
+    }
+
+    fn into_merchants(self) -> Vec<MerchantId> {
+        let mut merchants = self.merchants;
+        merchants.extend(self.deliveries.iter().map(|claimed| claimed.merchant_id));
+        merchants.into_iter().collect()
+    }
+}
+
+/// What a commit has made due and nobody was told of yet.
+#[cfg(feature = "testing")]
+#[derive(Debug)]
+pub struct Untold {
+    due: Due,
+    after: ClaimsEnded,
+}
+
+#[cfg(feature = "testing")]
+impl Untold {
+    /// The deliveries that would be handed over.
+    pub fn deliveries(&self) -> impl Iterator<Item = DeliveryId> + '_ {
+        self.due.deliveries.iter().map(|claimed| claimed.delivery.delivery_id)
+    }
+
+    /// Tells the dispatcher now.
+    pub fn tell(self, wake: &Wake) {
+        self.due.tell(wake, self.after);
+    }
+}
