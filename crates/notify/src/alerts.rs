@@ -45,7 +45,7 @@ const LOOK_RETRY: RetryPolicy =
     RetryPolicy { retry_first: LOOK_INTERVAL, retry_max: Duration::from_secs(30), attempts_max: i32::MAX };
 
 /// Alerts operations of deaths, in the transaction that records them; their merchants are locked first. The
-/// alert is sent after the commit: tell the [`AlertBell`] then.
+/// alert is sent after the commit: wake the alerter then.
 pub async fn raise(
     tx: &mut dyn Tx,
     deaths: &[Death],
@@ -58,14 +58,14 @@ pub async fn raise(
     tx.alert_raise_many(deaths, at, QUIET, entropy).await
 }
 
-/// Tells an alerter at once that there may be something to send. A hint and no more: what is not heard is
-/// found by looking. Cheap to clone.
+/// Tells an alerter at once that there may be something to send. A hint and no more: the alerter finds by
+/// looking what it was not told of. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub struct AlertBell(Arc<Notify>);
+pub struct AlerterWake(Arc<Notify>);
 
-impl AlertBell {
+impl AlerterWake {
     /// Says that deaths were recorded.
-    pub fn ring(&self) {
+    pub fn wake(&self) {
         self.0.notify_one();
     }
 }
@@ -76,7 +76,7 @@ pub struct Alerter {
     /// `None` when alerts go to the log and the metrics alone.
     transport: Option<Arc<dyn AlertTransport>>,
     clock: Arc<dyn Clock>,
-    bell: AlertBell,
+    wake: AlerterWake,
 }
 
 impl Alerter {
@@ -87,13 +87,13 @@ impl Alerter {
         transport: Option<Arc<dyn AlertTransport>>,
         clock: Arc<dyn Clock>,
     ) -> Alerter {
-        Alerter { store, transport, clock, bell: AlertBell::default() }
+        Alerter { store, transport, clock, wake: AlerterWake::default() }
     }
 
     /// How to tell it that deaths were recorded.
     #[must_use]
-    pub fn bell(&self) -> AlertBell {
-        self.bell.clone()
+    pub fn wake(&self) -> AlerterWake {
+        self.wake.clone()
     }
 
     /// Sends alerts until told to stop; what is being sent then is finished first. A database that does not
@@ -118,7 +118,7 @@ impl Alerter {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                () = self.bell.0.notified(), if failures == 0 => {}
+                () = self.wake.0.notified(), if failures == 0 => {}
                 () = tokio::time::sleep(wait) => {}
             }
         }

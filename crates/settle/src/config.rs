@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use secrecy::SecretString;
 use serde::Deserialize;
 use settle_notify::alerts::AlertUrl;
-use settle_notify::dispatcher::DispatchSettings;
+use settle_shards::keeper::Keeper;
 
 mod load;
 mod show;
@@ -169,7 +169,7 @@ impl Config {
             // A request for a test delivery waits for the attempt.
             return Err("webhook.timeout must be shorter than api.request_timeout".to_owned());
         }
-        let lease_min = DispatchSettings::lease_min(self.webhook.timeout);
+        let lease_min = Keeper::lease_min(self.webhook.timeout);
         if self.webhook.lease < lease_min {
             // Otherwise a shard could change hands while an attempt is under way, and be sent twice.
             return Err(format!(

@@ -76,7 +76,7 @@ impl Receiver {
             verifier: Verifier::new(secret.as_bytes()),
             behaviour,
             clock,
-            ledger: Mutex::new(Ledger {
+            received: Mutex::new(Received {
                 seen: Seen::new(DELIVERIES_REMEMBERED_MAX),
                 tally: Tally::default(),
             }),
@@ -123,10 +123,10 @@ struct Desk {
     verifier: Verifier,
     behaviour: watch::Receiver<Behaviour>,
     clock: Arc<dyn Clock>,
-    ledger: Mutex<Ledger>,
+    received: Mutex<Received>,
 }
 
-struct Ledger {
+struct Received {
     seen: Seen,
     tally: Tally,
 }
@@ -139,17 +139,17 @@ struct Refusal {
 
 impl Desk {
     fn tally(&self) -> Tally {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner).tally
+        self.received.lock().unwrap_or_else(PoisonError::into_inner).tally
     }
 
     /// The verdict on a request, and its entry in the books.
     fn judge(&self, headers: &HeaderMap, body: Result<Bytes, Refusal>, behaviour: Behaviour) -> Arrival {
         let received_at = self.clock.now();
         let event = body.and_then(|body| self.verify(headers, &body, received_at));
-        let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut received = self.received.lock().unwrap_or_else(PoisonError::into_inner);
         let arrival = match event {
             Ok(event) => {
-                let attempts = ledger.seen.count(&event.delivery_id);
+                let attempts = received.seen.count(&event.delivery_id);
                 let verdict = match (attempts, event.test) {
                     (2.., _) => Verdict::Duplicate,
                     (_, true) => Verdict::Test,
@@ -175,7 +175,7 @@ impl Desk {
                 settlement: None,
             },
         };
-        ledger.tally.count(arrival.verdict);
+        received.tally.count(arrival.verdict);
         arrival
     }
 

@@ -7,15 +7,18 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 use settle_domain::delivery::RetryPolicy;
+use settle_domain::ids::DispatcherId;
 use settle_domain::seams::{Clock, Entropy, random_bytes};
 use settle_domain::vault::{KeyRing, MASTER_KEY_LENGTH, RingFault};
-use settle_notify::alerts::{AlertBell, AlertSender, AlertTransport, Alerter, SEND_TIMEOUT};
+use settle_notify::alerts::{AlertSender, AlertTransport, Alerter, AlerterWake, SEND_TIMEOUT};
 use settle_notify::dispatcher::lanes::InFlightLimits;
-use settle_notify::dispatcher::ledger::StoreLedger;
+use settle_notify::dispatcher::queue::StoreQueue;
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
 use settle_notify::guard::{DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT, ResolveFault};
 use settle_notify::sender::{Sender, Transport};
 use settle_outbox::wake::Wake;
+use settle_shards::keeper::Keeper;
+use settle_shards::leases::StoreLeases;
 use settle_store::Store;
 use settle_store_postgres::PostgresStore;
 use settle_store_sqlite::SqliteStore;
@@ -180,7 +183,6 @@ pub fn dispatcher(config: &Config, parts: DispatchParts) -> Dispatcher {
     let number = |number: std::num::NonZeroU32| usize::try_from(number.get()).unwrap_or(usize::MAX);
     let settings = DispatchSettings {
         timeout: webhook.timeout,
-        lease: webhook.lease,
         retry: RetryPolicy {
             retry_first: webhook.retry_first,
             retry_max: webhook.retry_max,
@@ -193,14 +195,20 @@ pub fn dispatcher(config: &Config, parts: DispatchParts) -> Dispatcher {
         shutdown_timeout: config.shutdown.timeout,
     };
     Dispatcher {
-        ledger: Arc::new(StoreLedger::new(parts.store, Arc::new(SystemEntropy), parts.bell)),
+        queue: Arc::new(StoreQueue::new(parts.store, Arc::new(SystemEntropy), parts.alerter)),
         transport: parts.transport,
         ring: parts.ring,
         clock: Arc::new(SystemClock),
-        entropy: Arc::new(SystemEntropy),
         wake: parts.wake,
         settings,
     }
+}
+
+/// The keeper of this process's shards.
+#[must_use]
+pub fn keeper(config: &Config, store: Arc<dyn Store>) -> Keeper {
+    let id = DispatcherId::new(SystemClock.now(), &SystemEntropy);
+    Keeper::new(Arc::new(StoreLeases(store)), id, config.webhook.lease)
 }
 
 /// What a dispatcher shares with the rest of the process.
@@ -213,8 +221,8 @@ pub struct DispatchParts {
     pub ring: Arc<KeyRing>,
     /// Who says that something is due.
     pub wake: Wake,
-    /// What is rung when operations are to be alerted.
-    pub bell: AlertBell,
+    /// Who is woken when operations are to be alerted.
+    pub alerter: AlerterWake,
 }
 
 /// Who alerts operations of deliveries that died. It must be run: `alerter.run(stopped)`.

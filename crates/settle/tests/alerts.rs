@@ -289,14 +289,14 @@ async fn a_database_that_is_away_is_waited_for(scratch: ScratchStore) {
     let mut log = Log::start();
     let mut scene = Scene::of(scratch, MerchantId::NIL);
     let alerter = scene.alerter();
-    let bell = alerter.bell();
+    let wake = alerter.wake();
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(alerter.run(async { stopped.await.unwrap() }));
     while !log.lines.recv().await.unwrap().contains("alerts cannot be looked for") {}
     scene.store.migrate().await.unwrap();
     scene.merchant = fixtures::merchant(&*scene.store).await;
     scene.die("timeout").await;
-    bell.ring();
+    wake.wake();
     assert_eq!(scene.posted.recv().await.unwrap()["deaths"], 1);
     stop.send(()).unwrap();
     running.await.unwrap();
@@ -311,11 +311,11 @@ async fn an_alert_goes_over_real_http(scratch: ScratchStore) {
     let url = format!("http://{}/alerts", listener.local_addr().unwrap());
     let (config, _) = config::load(None, &vec![("SETTLE_ALERTS__URL".to_owned(), url)]).unwrap();
     let alerter = settle::wiring::alerter(&config, scene.store.share(), scene.clock.clone()).unwrap();
-    let bell = alerter.bell();
+    let wake = alerter.wake();
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(alerter.run(async { stopped.await.unwrap() }));
     scene.die("timeout").await;
-    bell.ring();
+    wake.wake();
     let request = receive(&listener).await;
     stop.send(()).unwrap();
     running.await.unwrap();

@@ -8,8 +8,9 @@ use std::time::Duration;
 use settle_domain::delivery::{DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::ids::SettlementId;
 use settle_domain::seams::SeededEntropy;
-use settle_notify::alerts::AlertBell;
-use settle_notify::dispatcher::ledger::{Ledger, Outcome, StoreLedger};
+use settle_notify::alerts::AlerterWake;
+use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, StoreQueue};
+use settle_shards::leases::{ShardLeases, StoreLeases};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Ask, DeliveryState, NewDelivery, Seen, Shard};
 
@@ -17,9 +18,10 @@ const LEASE: Duration = Duration::from_secs(30);
 
 /// A delivery is claimed, its shard changes hands, and only then does its attempt end.
 async fn a_late_outcome_changes_nothing(store: ScratchStore) {
-    let ledger = StoreLedger::new(store.share(), Arc::new(SeededEntropy::new(1)), AlertBell::default());
+    let queue = StoreQueue::new(store.share(), Arc::new(SeededEntropy::new(1)), AlerterWake::default());
+    let shards = StoreLeases(store.share());
     let dispatcher = fixtures::fresh_dispatcher();
-    let _presence = ledger.presence(dispatcher).await.unwrap().expect("nobody else is there");
+    let _presence = shards.presence(dispatcher).await.unwrap().expect("nobody else is there");
     let merchant = fixtures::merchant(&*store).await;
     let id = SettlementId(fixtures::fresh_uuid());
     fixtures::record(&*store, &[fixtures::settlement(merchant, id, fixtures::at(1))]).await;
@@ -27,13 +29,13 @@ async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     fixtures::enqueue(&*store, std::slice::from_ref(&new)).await;
 
     let lease_of = async || {
-        let leases = ledger.lease(dispatcher, LEASE).await.unwrap();
+        let leases = shards.renew(dispatcher, LEASE).await.unwrap();
         leases.held.into_iter().find(|lease| lease.shard == Shard::of(merchant)).expect("it holds all shards")
     };
     let lost = lease_of().await;
     let asks = [Ask { merchant_id: merchant, number: 1 }];
-    let claimed = ledger.claim(&asks, &[], fixtures::at(1)).await.unwrap().remove(0);
-    ledger.release(&[lost]).await.unwrap();
+    let claimed = queue.claim(&asks, &[], fixtures::at(1)).await.unwrap().remove(0);
+    shards.release(&[lost]).await.unwrap();
     let held = lease_of().await;
     assert_ne!(lost, held, "the shard has changed hands");
 
@@ -42,10 +44,10 @@ async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     delivery.apply(answered, fixtures::at(2), &RetryPolicy::default()).unwrap();
     let state = DeliveryState { merchant_id: merchant, seen: Seen::from(&claimed.delivery), delivery };
     let outcome = |lease| Outcome { lease, state: state.clone(), alert: false };
-    assert_eq!(ledger.record(&[outcome(lost)], fixtures::at(2)).await.unwrap().changed, []);
+    assert_eq!(queue.record(&[outcome(lost)], fixtures::at(2)).await.unwrap().changed, []);
     let pending = fixtures::deliveries(&*store, merchant, Some(DeliveryStatus::Pending)).await;
     assert_eq!(pending.rows, [fixtures::listed(&new)]);
-    assert_eq!(ledger.record(&[outcome(held)], fixtures::at(2)).await.unwrap().changed, [new.delivery_id]);
+    assert_eq!(queue.record(&[outcome(held)], fixtures::at(2)).await.unwrap().changed, [new.delivery_id]);
 }
 
 #[tokio::test]

@@ -31,6 +31,7 @@ use settle_domain::ids::{DispatcherId, MerchantId};
 
 mod alerts;
 mod counts;
+mod deadline;
 mod deliveries;
 mod endpoints;
 mod error;
@@ -50,6 +51,7 @@ pub use alerts::{
     ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, EndpointDeaths, PutOff, by_endpoint,
 };
 pub use counts::{CountChange, CountChanges};
+pub use deadline::within;
 pub use deliveries::{
     DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Seen,
 };

@@ -1,50 +1,35 @@
-//! One attempt: the secret is opened, the notification signed and sent, the answer judged.
+//! One attempt, from its start to its outcome: the secret is opened, the notification signed and sent, the
+//! answer judged.
 
-use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
+use lru::LruCache;
 use settle_domain::delivery::{Consequence, DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::endpoint::WebhookSecret;
-use settle_domain::ids::MerchantId;
+use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_domain::vault::{KeyRing, OpenFault, SealedSecret};
 use settle_store::{Claimed, DeliveryState, Seen, ShardLease};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::lanes::Verdict;
-use super::ledger::Outcome;
+use super::queue::Outcome;
 use crate::notification::Notification;
 use crate::sender::{Attempt, Transport};
 
-/// Opened secrets that are kept; beyond, all are forgotten and opened anew.
-const SECRETS_KEPT_MAX: usize = 10_000;
+/// Merchants whose opened secrets are kept.
+const SECRETS_KEPT_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 
-/// Secrets opened before: a merchant's is opened once, not for every attempt.
-#[derive(Default)]
-pub(super) struct Secrets(HashMap<MerchantId, (SealedSecret, Arc<WebhookSecret>)>);
-
-impl Secrets {
-    /// The opened secret. A sealed one that differs from the last is a new one.
-    pub(super) fn open(
-        &mut self,
-        ring: &KeyRing,
-        merchant: MerchantId,
-        sealed: SealedSecret,
-    ) -> Result<Arc<WebhookSecret>, OpenFault> {
-        if let Some((_, secret)) = self.0.get(&merchant).filter(|(known, _)| *known == sealed) {
-            return Ok(secret.clone());
-        }
-        if self.0.len() >= SECRETS_KEPT_MAX {
-            self.0.clear();
-        }
-        let secret = Arc::new(ring.open(merchant, &sealed)?);
-        self.0.insert(merchant, (sealed, secret.clone()));
-        Ok(secret)
-    }
+/// Attempts under way.
+pub(super) struct Attempts {
+    flights: JoinSet<Landing>,
+    secrets: Secrets,
 }
 
 /// A delivery that is being attempted, and the lease that allows it.
@@ -53,17 +38,114 @@ pub(super) struct Flight {
     pub(super) claimed: Claimed,
 }
 
+/// What became of the start of an attempt.
+pub(super) enum Started {
+    /// It is under way.
+    Flying,
+    /// The merchant has no endpoint any more: there is nothing to send, and this is to be recorded.
+    EndpointGone(Box<Outcome>),
+    /// The secret cannot be opened, which is a fault of ours: the attempt does not count.
+    SecretClosed(OpenFault),
+}
+
 /// A delivery after its attempt.
 pub(super) struct Landing {
     pub(super) flight: Flight,
     /// What came of it; `None` when the transport itself broke, which is no fault of the endpoint.
-    pub(super) attempt: Option<Attempt>,
-    pub(super) at: Timestamp,
-    pub(super) took: Duration,
+    attempt: Option<Attempt>,
+    at: Timestamp,
+    took: Duration,
+}
+
+impl Attempts {
+    pub(super) fn none() -> Attempts {
+        Attempts { flights: JoinSet::new(), secrets: Secrets(LruCache::new(SECRETS_KEPT_MAX)) }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.flights.is_empty()
+    }
+
+    /// Starts an attempt.
+    pub(super) fn start(
+        &mut self,
+        flight: Flight,
+        ring: &KeyRing,
+        transport: &Arc<dyn Transport>,
+        clock: &Arc<dyn Clock>,
+    ) -> Started {
+        let Some(sealed) = flight.claimed.secret.clone() else {
+            return Started::EndpointGone(Box::new(gone(flight, clock.now())));
+        };
+        match self.secrets.open(ring, flight.claimed.merchant_id, sealed) {
+            Ok(secret) => {
+                self.flights.spawn(fly(flight, secret, transport.clone(), clock.clone()));
+                Started::Flying
+            }
+            Err(fault) => Started::SecretClosed(fault),
+        }
+    }
+
+    /// Waits until an attempt has ended, and gives it with all others that have ended by then. `None` when
+    /// none is under way.
+    pub(super) async fn landed(&mut self) -> Option<Vec<Landing>> {
+        let mut landings: Vec<Landing> = self.flights.join_next().await?.into_iter().collect();
+        while let Some(Ok(landing)) = self.flights.try_join_next() {
+            landings.push(landing);
+        }
+        Some(landings)
+    }
+
+    /// Ends attempts that take too long for a dispatcher that stops.
+    pub(super) fn abort(&mut self) {
+        self.flights.abort_all();
+    }
+}
+
+impl Flight {
+    /// Whose delivery it is, and which.
+    pub(super) fn key(&self) -> (MerchantId, DeliveryId) {
+        (self.claimed.merchant_id, self.claimed.delivery.delivery_id)
+    }
+}
+
+impl Landing {
+    /// What the attempt makes of its delivery, counted and told to the log. `None` when the sender panicked,
+    /// which does not count.
+    pub(super) fn judge(self, retry: &RetryPolicy) -> Option<(Outcome, Verdict)> {
+        let Landing { flight, attempt, at, took } = self;
+        let attempt = attempt?;
+        let class = attempt.fault.as_ref().map_or("delivered", |fault| fault.class());
+        metrics::counter!("settle_delivery_attempts_total", "outcome" => class).increment(1);
+        metrics::histogram!("settle_delivery_attempt_duration_seconds").record(took.as_secs_f64());
+        let (outcome, verdict) = apply(flight, event(attempt), at, retry);
+        tell(&outcome, at);
+        Some((outcome, verdict))
+    }
+}
+
+/// Secrets opened before: the dispatcher opens a merchant's once, not for every attempt.
+struct Secrets(LruCache<MerchantId, (SealedSecret, Arc<WebhookSecret>)>);
+
+impl Secrets {
+    /// The opened secret. A sealed one that differs from the last is a new one.
+    fn open(
+        &mut self,
+        ring: &KeyRing,
+        merchant: MerchantId,
+        sealed: SealedSecret,
+    ) -> Result<Arc<WebhookSecret>, OpenFault> {
+        if let Some((_, secret)) = self.0.get(&merchant).filter(|(known, _)| *known == sealed) {
+            return Ok(secret.clone());
+        }
+        let secret = Arc::new(ring.open(merchant, &sealed)?);
+        self.0.put(merchant, (sealed, secret.clone()));
+        Ok(secret)
+    }
 }
 
 /// Makes one attempt.
-pub(super) async fn fly(
+async fn fly(
     flight: Flight,
     secret: Arc<WebhookSecret>,
     transport: Arc<dyn Transport>,
@@ -80,16 +162,16 @@ pub(super) async fn fly(
     Landing { attempt: attempt.ok(), at: clock.now(), took: started.elapsed(), flight }
 }
 
+/// The endpoint is gone, so there is no attempt that a retry policy could count.
+fn gone(flight: Flight, at: Timestamp) -> Outcome {
+    apply(flight, DeliveryEvent::EndpointGone, at, &RetryPolicy::default()).0
+}
+
 /// What an event makes of a delivery.
-pub(super) fn judge(
-    flight: Flight,
-    event: DeliveryEvent,
-    at: Timestamp,
-    retry: &RetryPolicy,
-) -> (Outcome, Verdict) {
+fn apply(flight: Flight, event: DeliveryEvent, at: Timestamp, retry: &RetryPolicy) -> (Outcome, Verdict) {
     let Flight { lease, claimed: Claimed { merchant_id, mut delivery, .. } } = flight;
     let seen = Seen::from(&delivery);
-    // Only pending rows are claimed, and a pending row takes each of these events.
+    // Claims give pending rows alone, and a pending row takes each of these events.
     let alert = delivery.apply(event, at, retry) == Ok(Consequence::Alert);
     let verdict = match (delivery.status, delivery.attempts > seen.attempts) {
         (DeliveryStatus::Delivered, _) => Verdict::Well,
@@ -100,10 +182,36 @@ pub(super) fn judge(
 }
 
 /// The event that an attempt is.
-pub(super) fn event(attempt: Attempt) -> DeliveryEvent {
+fn event(attempt: Attempt) -> DeliveryEvent {
     match (attempt.fault, attempt.response_status) {
         (None, Some(response_status)) => DeliveryEvent::Answered { response_status },
         (None, None) => DeliveryEvent::Failed { response_status: None, error: "no response".to_owned() },
         (Some(fault), response_status) => DeliveryEvent::Failed { response_status, error: fault.to_string() },
+    }
+}
+
+/// Tells the log what came of an attempt: a success to who wants to see everything, a failure to everybody.
+fn tell(outcome: &Outcome, at: Timestamp) {
+    let merchant = outcome.state.merchant_id;
+    let delivery = &outcome.state.delivery;
+    let (id, attempts) = (delivery.delivery_id, delivery.attempts);
+    let error = delivery.last_error.as_deref().unwrap_or("");
+    match delivery.status {
+        DeliveryStatus::Delivered => {
+            // Never tried before and never asked for again.
+            if outcome.state.seen.next_attempt_at == delivery.created_at {
+                let delay = at.since(delivery.created_at).as_secs_f64();
+                metrics::histogram!("settle_delivery_delay_seconds").record(delay);
+            }
+            tracing::debug!(%merchant, delivery = %id, attempts, "delivered");
+        }
+        DeliveryStatus::Pending => {
+            let next = delivery.next_attempt_at;
+            tracing::info!(%merchant, delivery = %id, attempts, error, %next, "an attempt failed");
+        }
+        DeliveryStatus::Dead => {
+            metrics::counter!("settle_deliveries_died_total").increment(1);
+            tracing::warn!(%merchant, delivery = %id, attempts, error, "the last attempt failed: dead");
+        }
     }
 }

@@ -11,7 +11,9 @@
 //! lanes share, so that no more than these are made again after a crash.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::num::NonZeroUsize;
 
+use lru::LruCache;
 use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_store::{Ask, Claimed};
 
@@ -23,8 +25,8 @@ const WINDOW_FIRST: usize = 8;
 const MERCHANTS_ASKED_MAX: usize = 128;
 /// Deliveries in one claim.
 const ROWS_ASKED_MAX: usize = 512;
-/// Merchants whose last claim is remembered; beyond, all are forgotten.
-const CLAIMS_KNOWN_MAX: usize = 10_000;
+/// Merchants whose last claim is remembered.
+const CLAIMS_KNOWN_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 
 /// The bounds on what is in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +58,7 @@ struct Lane {
     asked: usize,
     /// Whether there may be more that is due.
     hungry: bool,
-    /// Whether it waits in the ring for its turn.
+    /// Whether it waits for its turn.
     queued: bool,
 }
 
@@ -88,7 +90,7 @@ impl Lane {
         self.unrecorded.len() >= 2 * limits.per_merchant
     }
 
-    fn is_busy(&self) -> bool {
+    fn has_work(&self) -> bool {
         !self.in_flight.is_empty() || !self.unrecorded.is_empty() || self.asked > 0
     }
 }
@@ -98,7 +100,10 @@ impl Lane {
 pub struct Lanes {
     limits: InFlightLimits,
     lanes: HashMap<MerchantId, Lane>,
-    ring: VecDeque<MerchantId>,
+    /// Merchants that wait for their turn.
+    turns: VecDeque<MerchantId>,
+    /// Whether the last claim found no room for anybody: nobody asks until something changes.
+    is_full: bool,
     in_flight: usize,
     unrecorded: usize,
     /// What the claim under way asks for.
@@ -109,18 +114,21 @@ pub struct Lanes {
 /// Which claims may have found what is handed over.
 #[derive(Debug)]
 struct Claims {
-    /// The last one that asked for a merchant.
-    last: HashMap<MerchantId, ClaimsEnded>,
-    /// Those before are not known.
+    /// The last one that asked for a merchant, of those that asked last.
+    last: LruCache<MerchantId, ClaimsEnded>,
+    /// Earlier ones are not known.
     known_from: ClaimsEnded,
 }
 
 impl Claims {
     fn ended(&mut self, ended: ClaimsEnded, asks: &[Ask]) {
-        if self.last.len() + asks.len() > CLAIMS_KNOWN_MAX {
-            self.forget(ended);
+        for ask in asks {
+            if let Some((merchant, forgotten)) = self.last.push(ask.merchant_id, ended)
+                && merchant != ask.merchant_id
+            {
+                self.known_from = self.known_from.max(forgotten);
+            }
         }
-        self.last.extend(asks.iter().map(|ask| (ask.merchant_id, ended)));
     }
 
     fn forget(&mut self, ended: ClaimsEnded) {
@@ -129,7 +137,7 @@ impl Claims {
     }
 
     fn may_have_found(&self, committed: &JustCommitted) -> bool {
-        let last = self.last.get(&committed.claimed.merchant_id);
+        let last = self.last.peek(&committed.claimed.merchant_id);
         committed.after < self.known_from || last.is_some_and(|last| committed.after < *last)
     }
 }
@@ -138,16 +146,25 @@ impl Lanes {
     /// No lanes yet. Claims that have ended already were another's.
     #[must_use]
     pub fn new(limits: InFlightLimits, ended: ClaimsEnded) -> Lanes {
-        let (lanes, ring) = (HashMap::new(), VecDeque::new());
-        let claims = Claims { last: HashMap::new(), known_from: ended };
-        Lanes { limits, lanes, ring, in_flight: 0, unrecorded: 0, asked: 0, claims }
+        let claims = Claims { last: LruCache::new(CLAIMS_KNOWN_MAX), known_from: ended };
+        Lanes {
+            limits,
+            lanes: HashMap::new(),
+            turns: VecDeque::new(),
+            is_full: false,
+            in_flight: 0,
+            unrecorded: 0,
+            asked: 0,
+            claims,
+        }
     }
 
     /// A merchant may have something due.
     pub fn wake(&mut self, merchant: MerchantId) {
         let lane = self.lanes.entry(merchant).or_insert_with(|| Lane::first(self.limits));
         lane.hungry = true;
-        queue(lane, merchant, &mut self.ring);
+        self.is_full = false;
+        queue(lane, merchant, &mut self.turns);
     }
 
     /// Takes a delivery that nobody has asked for, if nothing of its merchant waits before it, there is room,
@@ -180,7 +197,7 @@ impl Lanes {
         let mut rows = 0;
         let mut passed_over = VecDeque::new();
         while asks.len() < MERCHANTS_ASKED_MAX && rows < ROWS_ASKED_MAX && taken + rows < self.limits.total {
-            let Some(merchant_id) = self.ring.pop_front() else { break };
+            let Some(merchant_id) = self.turns.pop_front() else { break };
             let Some(lane) = self.lanes.get_mut(&merchant_id) else { continue };
             lane.queued = false;
             if !lane.is_ready(self.limits) {
@@ -201,9 +218,10 @@ impl Lanes {
         }
         // Those for whom there was no room keep their place.
         while let Some(merchant) = passed_over.pop_back() {
-            self.ring.push_front(merchant);
+            self.turns.push_front(merchant);
         }
         self.asked = rows;
+        self.is_full = asks.is_empty();
         asks
     }
 
@@ -230,7 +248,7 @@ impl Lanes {
                 lane.hungry |= lane.asked == 0;
                 lane.asked = 0;
             }
-            self.settle(ask.merchant_id);
+            self.adjust(ask.merchant_id);
         }
     }
 
@@ -242,7 +260,7 @@ impl Lanes {
                 lane.asked = 0;
                 lane.hungry = true;
             }
-            self.settle(ask.merchant_id);
+            self.adjust(ask.merchant_id);
         }
     }
 
@@ -259,7 +277,7 @@ impl Lanes {
             Verdict::Badly => (lane.window / 2).max(1),
             Verdict::Unknown => lane.window,
         };
-        self.settle(merchant);
+        self.adjust(merchant);
     }
 
     /// What came of a delivery that has landed is recorded, or never will be.
@@ -267,7 +285,7 @@ impl Lanes {
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
         if lane.unrecorded.remove(&delivery) {
             self.unrecorded -= 1;
-            self.settle(merchant);
+            self.adjust(merchant);
         }
     }
 
@@ -279,7 +297,7 @@ impl Lanes {
             if let Some(lane) = self.lanes.get_mut(&merchant) {
                 lane.hungry = false;
             }
-            self.settle(merchant);
+            self.adjust(merchant);
         }
     }
 
@@ -301,15 +319,21 @@ impl Lanes {
         self.lanes.iter().filter(|(_, lane)| lane.hungry).map(|(merchant, _)| *merchant)
     }
 
-    /// Whether a merchant has something in flight or to be recorded.
+    /// Whether a merchant has something asked for, in flight or to be recorded.
     #[must_use]
-    pub fn is_busy(&self, merchant: MerchantId) -> bool {
-        self.lanes.get(&merchant).is_some_and(Lane::is_busy)
+    pub fn has_work(&self, merchant: MerchantId) -> bool {
+        self.lanes.get(&merchant).is_some_and(Lane::has_work)
     }
 
-    /// Merchants with something in flight or to be recorded.
-    pub fn busy(&self) -> impl Iterator<Item = MerchantId> + '_ {
-        self.lanes.iter().filter(|(_, lane)| lane.is_busy()).map(|(merchant, _)| *merchant)
+    /// Merchants with something asked for, in flight or to be recorded.
+    pub fn at_work(&self) -> impl Iterator<Item = MerchantId> + '_ {
+        self.lanes.iter().filter(|(_, lane)| lane.has_work()).map(|(merchant, _)| *merchant)
+    }
+
+    /// Whether [`Lanes::asks`] may give something.
+    #[must_use]
+    pub fn may_ask(&self) -> bool {
+        !self.turns.is_empty() && !self.is_full
     }
 
     /// Whether a merchant is not served until more of what it has is recorded.
@@ -318,13 +342,14 @@ impl Lanes {
         self.lanes.get(&merchant).is_some_and(|lane| lane.is_held_up(self.limits))
     }
 
-    /// Puts a lane into the ring if it is ready, and ends it if there is nothing left of it.
-    fn settle(&mut self, merchant: MerchantId) {
+    /// Gives a lane a turn if it is ready, and ends it if there is nothing left of it.
+    fn adjust(&mut self, merchant: MerchantId) {
+        self.is_full = false;
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
-        if !lane.hungry && !lane.is_busy() {
+        if !lane.hungry && !lane.has_work() {
             self.lanes.remove(&merchant);
         } else if lane.is_ready(self.limits) {
-            queue(lane, merchant, &mut self.ring);
+            queue(lane, merchant, &mut self.turns);
         }
     }
 }
@@ -333,10 +358,10 @@ fn first_window(limits: InFlightLimits) -> usize {
     WINDOW_FIRST.min(limits.per_merchant)
 }
 
-fn queue(lane: &mut Lane, merchant: MerchantId, ring: &mut VecDeque<MerchantId>) {
+fn queue(lane: &mut Lane, merchant: MerchantId, turns: &mut VecDeque<MerchantId>) {
     if !lane.queued {
         lane.queued = true;
-        ring.push_back(merchant);
+        turns.push_back(merchant);
     }
 }
 

@@ -2,46 +2,72 @@
 //!
 //! | module | what it does |
 //! |---|---|
+//! | `service` | the loop: what happens, and what that changes |
+//! | `calls` | the calls to the database, one table: when each is wanted, how it is made, what it changes |
+//! | [`queue`] | what these calls are: the seam to the database |
+//! | `attempt` | one attempt, from its start to its outcome |
 //! | [`lanes`] | who is served next, and how much of it: fairness without I/O |
-//! | `holdings` | which shards are ours, and until when |
-//! | `attempt` | one attempt: open the secret, sign, send, judge |
-//! | [`ledger`] | what is asked of the database |
-//! | `run` | the loop that drives them |
+//! | `unrecorded` | outcomes that are not recorded yet |
+//! | `due_soon` | merchants that become due soon, and merchants that rest |
+//! | `drained` | merchants that count as due and may have nothing left |
 //!
-//! One task drives everything and never waits for anything in particular: calls to the database and attempts
-//! run beside it and report back. Claims are batches that grow by themselves under load, because the next one
-//! starts when the last has ended; outcomes wait for each other a moment. A delivery is remembered until its
-//! outcome is recorded, so that no claim can find it a second time.
+//! # How a notification is sent
+//!
+//! **The queue is the table of deliveries.** The transaction that records a settlement inserts its delivery,
+//! due at once. A merchant's pending rows, by the time they are due, are its queue; `next_due_at` of its
+//! counts says when the first one is due, so that a look finds merchants and not rows. That time is indexed
+//! and so not written for every row that is sent: it may be a second early, and stays when the last row is
+//! sent, until a claim finds nothing behind it and a refresh clears it. It is never late: whatever is enqueued
+//! draws it back.
+//!
+//! **A claim is a read.** Whoever holds a shard is alone in it and knows what it has in flight or not yet
+//! recorded, so it asks for rows that are due and not among those. Nothing is written before an attempt; an
+//! attempt cut off by a crash has left no trace, does not count, and is made again. Claims are batches that
+//! grow by themselves under load, because the next one starts when the last has ended.
+//!
+//! **Outcomes are recorded in batches.** A batch waits 50 ms for others, or until there are 256: an attempt
+//! that has ended frees its merchant's place at once, so hardly anybody waits for the record. Of the places
+//! that all share it keeps its own until then: after a crash no more than `in_flight` arrive twice. Two fences
+//! hold: the token must still be the shard's, and the row must be as the claim saw it. So an endpoint cleared
+//! meanwhile stays cleared, and a node that lost its shard changes nothing. A database that is away costs time
+//! and no merchant's attempt.
+//!
+//! **Waking.** Whoever commits something due wakes the dispatcher of its process
+//! ([`wake`](settle_outbox::wake)), with the deliveries themselves when they are few: the dispatcher sends them
+//! without reading them back when nothing of the merchant waits before them and no claim can have found them.
+//! If another process holds the shard, the dispatcher wakes that one, after the commit and not in it, because
+//! PostgreSQL lets transactions that notify commit only one after the other. All of these are hints: a look
+//! every second finds retries and whatever a hint has missed. Due times are the clock of the node that
+//! enqueued: where another node's clock is behind it, a first attempt waits for the next look.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::delivery::RetryPolicy;
-use settle_domain::seams::{Clock, Entropy};
+use settle_domain::seams::Clock;
 use settle_domain::vault::KeyRing;
+use settle_outbox::wake::Wake;
+use settle_shards::tenancy::Tenancy;
 
 use crate::sender::Transport;
-use settle_outbox::wake::Wake;
 
 mod attempt;
-mod holdings;
+mod calls;
+mod drained;
+mod due_soon;
 pub mod lanes;
-pub mod ledger;
-mod run;
+pub mod queue;
+mod service;
+mod unrecorded;
 
 use lanes::InFlightLimits;
-use ledger::Ledger;
-
-/// How often a dispatcher renews its lease, and so how soon it sees that another one has died.
-pub const RENEW_INTERVAL: Duration = Duration::from_secs(1);
+use queue::DeliveryQueue;
 
 /// How a dispatcher works.
 #[derive(Debug, Clone, Copy)]
 pub struct DispatchSettings {
-    /// How long one attempt may take: the transport's own limit.
+    /// How long one attempt may take: the transport's own limit. The keeper's lease is longer.
     pub timeout: Duration,
-    /// How long shards are held without being renewed. Longer than an attempt may take.
-    pub lease: Duration,
     /// How often and how far apart a delivery is tried.
     pub retry: RetryPolicy,
     /// The bounds on what is in flight.
@@ -50,28 +76,17 @@ pub struct DispatchSettings {
     pub shutdown_timeout: Duration,
 }
 
-impl DispatchSettings {
-    /// The shortest lease under which an attempt always ends before the shard can change hands: a renewal may
-    /// come late by a few intervals.
-    #[must_use]
-    pub fn lease_min(timeout: Duration) -> Duration {
-        timeout + 5 * RENEW_INTERVAL
-    }
-}
-
 /// The parts a dispatcher is made from.
 #[derive(Clone)]
 pub struct Dispatcher {
-    /// The database.
-    pub ledger: Arc<dyn Ledger>,
+    /// The queue of deliveries.
+    pub queue: Arc<dyn DeliveryQueue>,
     /// Who carries notifications to endpoints.
     pub transport: Arc<dyn Transport>,
     /// The master keys, which open the secrets.
     pub ring: Arc<KeyRing>,
     /// Where time comes from.
     pub clock: Arc<dyn Clock>,
-    /// Where randomness comes from.
-    pub entropy: Arc<dyn Entropy>,
     /// Who says that something is due.
     pub wake: Wake,
     /// How it works.
@@ -79,8 +94,9 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Sends until told to stop; then finishes what is in flight and gives its shards back.
-    pub async fn run(self, stop: impl Future<Output = ()> + Send) {
-        run::Run::new(self).run(stop).await;
+    /// Sends notifications in the shards of its tenancy until told to stop; then finishes what is in flight
+    /// and gives up the tenancy.
+    pub async fn run(self, tenancy: Tenancy, stop: impl Future<Output = ()> + Send) {
+        service::Service::new(self, tenancy).run(stop).await;
     }
 }

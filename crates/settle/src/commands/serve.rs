@@ -146,12 +146,17 @@ impl Serve {
             return Ok(None);
         }
         let alerter = wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
+        let mut keeper = wiring::keeper(&context.config, store.clone());
+        let tenancy = keeper.tenant();
         let parts =
-            DispatchParts { store, transport, ring: context.ring.clone(), wake, bell: alerter.bell() };
+            DispatchParts { store, transport, ring: context.ring.clone(), wake, alerter: alerter.wake() };
         let dispatcher = wiring::dispatcher(&context.config, parts);
         let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
+        let keeper = tokio::spawn(vital(keeper.run()));
         Ok(Some(tokio::spawn(async move {
-            vital(dispatcher.run(stopped(stop))).await;
+            vital(dispatcher.run(tenancy, stopped(stop))).await;
+            // The keeper gives its shards back when the dispatcher, its tenant, has gone.
+            let _ = keeper.await;
             let _ = alerter.await;
         })))
     }

@@ -14,17 +14,17 @@ use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_domain::settlement::parse;
 use settle_domain::time::Timestamp;
-use settle_notify::alerts::AlertBell;
+use settle_notify::alerts::AlerterWake;
 use settle_notify::dispatcher::lanes::InFlightLimits;
-use settle_notify::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes, StoreLedger};
+use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, RecordedOutcomes, StoreQueue};
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
 use settle_notify::notification::Notification;
 use settle_notify::sender::{Attempt, AttemptFault, Transport};
 use settle_outbox::Outbox;
 use settle_outbox::recorder::{Recorded, Recorder};
-use settle_store::{
-    Alert, Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreResult,
-};
+use settle_shards::keeper::Keeper;
+use settle_shards::leases::StoreLeases;
+use settle_store::{Alert, Ask, Claimed, DueMerchant, QueueDepth, Shard, StoreResult};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -84,9 +84,9 @@ enum Step {
     Recorded { outcomes: usize, changed: usize },
 }
 
-/// The store's own ledger; the test hears of every step.
+/// The store's own queue; the test hears of every step.
 struct Watched {
-    ledger: StoreLedger,
+    queue: StoreQueue,
     steps: mpsc::UnboundedSender<Step>,
 }
 
@@ -98,19 +98,7 @@ impl Watched {
 }
 
 #[async_trait]
-impl Ledger for Watched {
-    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        self.ledger.presence(dispatcher).await
-    }
-
-    async fn lease(&self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases> {
-        self.ledger.lease(dispatcher, lease).await
-    }
-
-    async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
-        self.ledger.release(leases).await
-    }
-
+impl DeliveryQueue for Watched {
     async fn due(
         &self,
         shards: &[Shard],
@@ -118,7 +106,7 @@ impl Ledger for Watched {
         known: &[MerchantId],
         limit: i64,
     ) -> StoreResult<Vec<DueMerchant>> {
-        let due = self.ledger.due(shards, until, known, limit).await?;
+        let due = self.queue.due(shards, until, known, limit).await?;
         self.tell(Step::Looked);
         Ok(due)
     }
@@ -129,27 +117,27 @@ impl Ledger for Watched {
         in_flight: &[DeliveryId],
         now: Timestamp,
     ) -> StoreResult<Vec<Claimed>> {
-        let claimed = self.ledger.claim(asks, in_flight, now).await?;
+        let claimed = self.queue.claim(asks, in_flight, now).await?;
         self.tell(Step::Claimed(now, claimed.len()));
         Ok(claimed)
     }
 
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
-        self.ledger.refresh(merchants, at).await
+        self.queue.refresh(merchants, at).await
     }
 
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
-        let recorded = self.ledger.record(outcomes, at).await?;
+        let recorded = self.queue.record(outcomes, at).await?;
         self.tell(Step::Recorded { outcomes: outcomes.len(), changed: recorded.changed.len() });
         Ok(recorded)
     }
 
     async fn depth(&self) -> StoreResult<QueueDepth> {
-        self.ledger.depth().await
+        self.queue.depth().await
     }
 
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
-        self.ledger.wake_others(merchants).await
+        self.queue.wake_others(merchants).await
     }
 }
 
@@ -320,23 +308,29 @@ fn launch(
     let (requested, requests) = mpsc::unbounded_channel();
     let (told, steps) = mpsc::unbounded_channel();
     let service = &merchant.service;
-    let ledger = StoreLedger::new(service.store.clone(), service.entropy.clone(), AlertBell::default());
+    let queue = StoreQueue::new(service.store.clone(), service.entropy.clone(), AlerterWake::default());
     let dispatcher = Dispatcher {
-        ledger: Arc::new(Watched { ledger, steps: told }),
+        queue: Arc::new(Watched { queue, steps: told }),
         transport: Arc::new(Network(requested)),
         ring: service.ring.clone(),
         clock: service.clock.clone(),
-        entropy: service.entropy.clone(),
         wake: service.wake.clone(),
         settings: DispatchSettings {
             timeout: TIMEOUT,
-            lease: DispatchSettings::lease_min(TIMEOUT),
             retry: RetryPolicy::default(),
             in_flight: InFlightLimits { total: 64, per_merchant: 8 },
             shutdown_timeout: TIMEOUT,
         },
     };
-    (requests, steps, tokio::spawn(dispatcher.run(std::future::pending())))
+    let id = DispatcherId::new(service.clock.now(), &*service.entropy);
+    let leases = Arc::new(StoreLeases(service.store.clone()));
+    let mut keeper = Keeper::new(leases, id, Keeper::lease_min(TIMEOUT));
+    let dispatching = dispatcher.run(keeper.tenant(), std::future::pending());
+    // One task: who aborts it has killed the process.
+    let process = async move {
+        tokio::join!(keeper.run(), dispatching);
+    };
+    (requests, steps, tokio::spawn(process))
 }
 
 /// An attempt that was answered with this status.

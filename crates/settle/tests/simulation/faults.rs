@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
-use settle_notify::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes};
+use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, RecordedOutcomes};
+use settle_shards::leases::ShardLeases;
 use settle_store::{
     Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreError, StoreResult,
 };
@@ -17,8 +18,8 @@ use crate::world::World;
 
 /// One question at a time, in the order asked: so a seed replays. Real time passes while the database works;
 /// virtual time does not.
-pub struct Database {
-    pub ledger: Arc<dyn Ledger>,
+pub struct Database<Part> {
+    pub part: Arc<Part>,
     pub turn: Arc<Mutex<()>>,
     pub world: Arc<World>,
     /// How often the dispatcher had died when this one was started.
@@ -48,7 +49,7 @@ pub async fn exclusive<T: Send + 'static>(
     }
 }
 
-impl Database {
+impl<Part> Database<Part> {
     async fn ask<T: Send + 'static>(
         &self,
         work: impl Future<Output = StoreResult<T>> + Send + 'static,
@@ -76,22 +77,25 @@ impl Database {
 }
 
 #[async_trait::async_trait]
-impl Ledger for Database {
-    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        let ledger = self.ledger.clone();
-        self.ask(async move { ledger.presence(dispatcher).await }).await
+impl<Part: ShardLeases + 'static> ShardLeases for Database<Part> {
+    async fn presence(&self, keeper: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
+        let part = self.part.clone();
+        self.ask(async move { part.presence(keeper).await }).await
     }
 
-    async fn lease(&self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases> {
-        let ledger = self.ledger.clone();
-        self.ask(async move { ledger.lease(dispatcher, lease).await }).await
+    async fn renew(&self, keeper: DispatcherId, lease: Duration) -> StoreResult<Leases> {
+        let part = self.part.clone();
+        self.ask(async move { part.renew(keeper, lease).await }).await
     }
 
     async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
-        let (ledger, leases) = (self.ledger.clone(), leases.to_vec());
-        self.ask(async move { ledger.release(&leases).await }).await
+        let (part, leases) = (self.part.clone(), leases.to_vec());
+        self.ask(async move { part.release(&leases).await }).await
     }
+}
 
+#[async_trait::async_trait]
+impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
     async fn due(
         &self,
         shards: &[Shard],
@@ -99,15 +103,15 @@ impl Ledger for Database {
         known: &[MerchantId],
         limit: i64,
     ) -> StoreResult<Vec<DueMerchant>> {
-        let (ledger, shards, known) = (self.ledger.clone(), shards.to_vec(), known.to_vec());
-        self.ask(async move { ledger.due(&shards, until, &known, limit).await }).await
+        let (part, shards, known) = (self.part.clone(), shards.to_vec(), known.to_vec());
+        self.ask(async move { part.due(&shards, until, &known, limit).await }).await
     }
 
     async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>> {
-        let (ledger, asks, taken) = (self.ledger.clone(), asks.to_vec(), taken.to_vec());
+        let (part, asks, taken) = (self.part.clone(), asks.to_vec(), taken.to_vec());
         let (world, life) = (self.world.clone(), self.life);
         self.ask(async move {
-            let found = ledger.claim(&asks, &taken, now).await?;
+            let found = part.claim(&asks, &taken, now).await?;
             world.check_claims(life, &found);
             Ok(found)
         })
@@ -115,32 +119,32 @@ impl Ledger for Database {
     }
 
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
-        let (ledger, mut outcomes, world) = (self.ledger.clone(), outcomes.to_vec(), self.world.clone());
-        // Now and then somebody else is changing a merchant.
-        let busy = outcomes.first().map(|outcome| outcome.state.merchant_id);
-        let busy = busy.filter(|_| self.world.dice.once_in(10));
-        outcomes.retain(|outcome| Some(outcome.state.merchant_id) != busy);
+        let (part, mut outcomes, world) = (self.part.clone(), outcomes.to_vec(), self.world.clone());
+        // Now and then somebody else has locked a merchant.
+        let locked = outcomes.first().map(|outcome| outcome.state.merchant_id);
+        let locked = locked.filter(|_| self.world.dice.once_in(10));
+        outcomes.retain(|outcome| Some(outcome.state.merchant_id) != locked);
         self.ask(async move {
-            let mut recorded = ledger.record(&outcomes, at).await?;
+            let mut recorded = part.record(&outcomes, at).await?;
             world.recorded(&outcomes, &recorded.changed);
-            recorded.busy.extend(busy);
+            recorded.locked.extend(locked);
             Ok(recorded)
         })
         .await
     }
 
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
-        let (ledger, merchants) = (self.ledger.clone(), merchants.to_vec());
-        self.ask(async move { ledger.refresh(&merchants, at).await }).await
+        let (part, merchants) = (self.part.clone(), merchants.to_vec());
+        self.ask(async move { part.refresh(&merchants, at).await }).await
     }
 
     async fn depth(&self) -> StoreResult<QueueDepth> {
-        let ledger = self.ledger.clone();
-        self.ask(async move { ledger.depth().await }).await
+        let part = self.part.clone();
+        self.ask(async move { part.depth().await }).await
     }
 
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
-        let (ledger, merchants) = (self.ledger.clone(), merchants.to_vec());
-        self.ask(async move { ledger.wake_others(&merchants).await }).await
+        let (part, merchants) = (self.part.clone(), merchants.to_vec());
+        self.ask(async move { part.wake_others(&merchants).await }).await
     }
 }

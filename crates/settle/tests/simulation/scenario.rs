@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use settle_domain::delivery::{DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::endpoint::{Endpoint, WebhookSecret};
-use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::ids::{DispatcherId, MerchantId, SettlementId};
 use settle_domain::page::PageRequest;
 use settle_domain::seams::{Clock, SeededEntropy};
 use settle_domain::time::Timestamp;
 use settle_domain::vault::KeyRing;
-use settle_notify::alerts::AlertBell;
+use settle_notify::alerts::AlerterWake;
 use settle_notify::dispatcher::lanes::InFlightLimits;
-use settle_notify::dispatcher::ledger::StoreLedger;
+use settle_notify::dispatcher::queue::StoreQueue;
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
 use settle_outbox::Outbox;
 use settle_outbox::wake::Wake;
+use settle_shards::keeper::Keeper;
+use settle_shards::leases::StoreLeases;
 use settle_store::conformance::fixtures;
 use settle_store::{Merchant, Store};
 use tokio::sync::{Mutex, Notify};
@@ -127,22 +129,32 @@ impl Simulation {
         this.compare().await;
     }
 
-    fn dispatcher(&self) -> Dispatcher {
-        let ledger = StoreLedger::new(self.store.clone(), self.entropy.clone(), AlertBell::default());
-        let ledger = Arc::new(ledger);
+    /// A part of the database, with the faults of this life.
+    fn database<Part>(&self, part: Part) -> Database<Part> {
         let (turn, world) = (self.turn.clone(), self.world.clone());
         let life = world.books().crashes;
-        let database = Database { ledger, turn, world, life };
+        Database { part: Arc::new(part), turn, world, life }
+    }
+
+    /// A process that sends: the keeper of its shards, and the dispatcher, which is the keeper's tenant.
+    async fn process(&self, stopping: impl Future<Output = ()> + Send) {
+        let id = DispatcherId::new(self.world.clock.now(), &*self.entropy);
+        let leases = Arc::new(self.database(StoreLeases(self.store.clone())));
+        let mut keeper = Keeper::new(leases, id, Keeper::lease_min(self.scenario.timeout));
+        let tenancy = keeper.tenant();
+        tokio::join!(keeper.run(), self.dispatcher().run(tenancy, stopping));
+    }
+
+    fn dispatcher(&self) -> Dispatcher {
+        let queue = StoreQueue::new(self.store.clone(), self.entropy.clone(), AlerterWake::default());
         Dispatcher {
-            ledger: Arc::new(database),
+            queue: Arc::new(self.database(queue)),
             transport: Arc::new(Endpoints { world: self.world.clone(), timeout: self.scenario.timeout }),
             ring: self.ring.clone(),
             clock: self.world.clock.clone(),
-            entropy: self.entropy.clone(),
             wake: self.wake.clone(),
             settings: DispatchSettings {
                 timeout: self.scenario.timeout,
-                lease: DispatchSettings::lease_min(self.scenario.timeout),
                 retry: self.scenario.retry,
                 in_flight: InFlightLimits { total: 12, per_merchant: 6 },
                 shutdown_timeout: 2 * self.scenario.timeout,
@@ -170,7 +182,7 @@ impl Simulation {
             };
             tokio::select! {
                     biased;
-                () = self.dispatcher().run(stopping) => self.world.tell("the dispatcher has stopped"),
+                () = self.process(stopping) => self.world.tell("the dispatcher has stopped"),
                 () = self.world.crash.notified() => {}
             }
             self.world.crashed();

@@ -11,7 +11,7 @@ use settle_domain::signature::{
     DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, TOLERANCE, verify,
 };
 use settle_domain::time::Timestamp;
-use settle_notify::dispatcher::ledger::Outcome;
+use settle_notify::dispatcher::queue::Outcome;
 use settle_notify::notification::Notification;
 use settle_store::Claimed;
 use tokio::sync::Notify;

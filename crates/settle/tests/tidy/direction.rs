@@ -24,8 +24,9 @@ const CRATES: &[Crate] = &[
     // The model test compares both backends with each other.
     Crate { folder: "store-postgres", may_use: &["domain", "store"], tests_may_use: &["store-sqlite"] },
     Crate { folder: "outbox", may_use: &["domain", "store"], tests_may_use: &[] },
-    Crate { folder: "notify", may_use: &["domain", "store", "outbox"], tests_may_use: &[] },
-    Crate { folder: "engine", may_use: &["domain", "store", "outbox"], tests_may_use: &[] },
+    Crate { folder: "shards", may_use: &["domain", "store"], tests_may_use: &[] },
+    Crate { folder: "notify", may_use: &["domain", "store", "outbox", "shards"], tests_may_use: &[] },
+    Crate { folder: "engine", may_use: &["domain", "store", "outbox", "shards"], tests_may_use: &[] },
     // For merchants, who have nothing else of ours: it stands alone.
     Crate { folder: "verify", may_use: &[], tests_may_use: &[] },
     // Handlers know the contract of a store only; their tests need one that runs.
@@ -36,7 +37,18 @@ const CRATES: &[Crate] = &[
     },
     Crate {
         folder: "settle",
-        may_use: &["domain", "store", "store-sqlite", "store-postgres", "notify", "engine", "api", "verify"],
+        may_use: &[
+            "domain",
+            "store",
+            "store-sqlite",
+            "store-postgres",
+            "outbox",
+            "shards",
+            "notify",
+            "engine",
+            "api",
+            "verify",
+        ],
         tests_may_use: &[],
     },
 ];
@@ -62,7 +74,7 @@ const DNS: &str = "names are resolved by the address guard only, which checks wh
 
 const ASYNC: &str = "the domain has no I/O and no async, so that every rule is tested as a plain function";
 const ALL_BUT_DOMAIN: &[&str] =
-    &["store", "store-sqlite", "store-postgres", "outbox", "notify", "engine", "api", "settle"];
+    &["store", "store-sqlite", "store-postgres", "outbox", "shards", "notify", "engine", "api", "settle"];
 
 const RESERVED: &[Reserved] = &[
     Reserved { package: "tokio", owners: ALL_BUT_DOMAIN, tests_of: &[], reason: ASYNC },

@@ -257,7 +257,7 @@ fn what_has_landed_frees_its_place_and_is_not_claimed_again() {
         queue.claim_all(&mut lanes);
         queue.land(&mut lanes, shop, Verdict::Well);
     }
-    assert!(lanes.is_busy(shop));
+    assert!(lanes.has_work(shop));
     assert_eq!((queue.of(shop), queue.all_unrecorded()), (0, LIMITS.total - LIMITS.total / 4));
     queue.record(&mut lanes, shop);
     assert_eq!(queue.claim(&mut lanes), [shop], "it goes on");
@@ -293,7 +293,7 @@ fn what_a_claim_has_found_is_not_sent_when_it_is_handed_over() {
         queue.commit(shop);
         queue.claim_all(&mut lanes);
         queue.land_and_record(&mut lanes, shop, Verdict::Well);
-        assert!(!lanes.is_busy(shop));
+        assert!(!lanes.has_work(shop));
         assert!(!queue.hand_over(&mut lanes), "it was sent");
         queue.claim_all(&mut lanes);
         assert!(queue.commit_and_hand_over(&mut lanes, shop), "this one was not");
@@ -309,7 +309,7 @@ fn what_a_claim_has_found_is_not_sent_when_it_is_handed_over() {
     assert!(!queue.hand_over(&mut lanes));
     queue.claim_all(&mut lanes);
     queue.commit(merchant(3));
-    for number in 0..=CLAIMS_KNOWN_MAX as u128 {
+    for number in 0..=CLAIMS_KNOWN_MAX.get() as u128 {
         let merchant_id = merchant(10 + number);
         lanes.claimed(queue.wake.claim_ended(), &[Ask { merchant_id, number: 1 }], &[]);
     }

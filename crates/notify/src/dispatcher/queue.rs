@@ -1,20 +1,18 @@
-//! What the dispatcher asks of the database: few questions, each one transaction or less. It is the seam at
-//! which a simulation injects its faults.
+//! The queue of deliveries, as the dispatcher sees it: few calls to the database, each one transaction or
+//! less. It is the seam at which a simulation injects its faults.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
-use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, Claimed, Death, DeliveryState, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, Store,
-    StoreResult,
+    Ask, Claimed, Death, DeliveryState, DueMerchant, QueueDepth, Shard, ShardLease, Store, StoreResult,
 };
 
-use crate::alerts::{self, AlertBell};
+use crate::alerts::{self, AlerterWake};
 
 /// What came of an attempt, and the lease it was made under.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,19 +30,13 @@ pub struct Outcome {
 pub struct RecordedOutcomes {
     /// The deliveries that were changed.
     pub changed: Vec<DeliveryId>,
-    /// Merchants that somebody else was changing: nothing of theirs was recorded, and is to be tried again.
-    pub busy: Vec<MerchantId>,
+    /// Merchants that somebody else had locked: nothing of theirs was recorded, and is to be tried again.
+    pub locked: Vec<MerchantId>,
 }
 
-/// The database as the dispatcher sees it.
+/// The queue of deliveries.
 #[async_trait]
-pub trait Ledger: Send + Sync {
-    /// See [`Store::presence`].
-    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>>;
-    /// See [`settle_store::QueueWrites::queue_lease`].
-    async fn lease(&self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases>;
-    /// See [`settle_store::QueueWrites::queue_release`].
-    async fn release(&self, leases: &[ShardLease]) -> StoreResult<()>;
+pub trait DeliveryQueue: Send + Sync {
     /// See [`settle_store::QueueReads::queue_due`].
     async fn due(
         &self,
@@ -56,9 +48,9 @@ pub trait Ledger: Send + Sync {
     /// See [`settle_store::QueueReads::queue_claim`].
     async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>>;
     /// Records outcomes, those alone whose lease still holds, and raises the alerts they ask for, in one
-    /// transaction. A merchant that somebody else is changing is not waited for: it would hold up all others.
+    /// transaction. A merchant that somebody else has locked is not waited for: it would hold up all others.
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes>;
-    /// See [`settle_store::QueueWrites::queue_refresh`]. A merchant that somebody else is changing is left
+    /// See [`settle_store::QueueWrites::queue_refresh`]. A merchant that somebody else has locked is left
     /// out.
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()>;
     /// See [`settle_store::QueueReads::queue_depth`].
@@ -68,39 +60,22 @@ pub trait Ledger: Send + Sync {
 }
 
 /// The real one.
-pub struct StoreLedger {
+pub struct StoreQueue {
     store: Arc<dyn Store>,
     entropy: Arc<dyn Entropy>,
-    bell: AlertBell,
+    alerter: AlerterWake,
 }
 
-impl StoreLedger {
-    /// The ledger of a store. The bell is rung when there is something to alert operations of.
+impl StoreQueue {
+    /// The queue of a store. The alerter is woken when there is something to alert operations of.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, bell: AlertBell) -> StoreLedger {
-        StoreLedger { store, entropy, bell }
+    pub fn new(store: Arc<dyn Store>, entropy: Arc<dyn Entropy>, alerter: AlerterWake) -> StoreQueue {
+        StoreQueue { store, entropy, alerter }
     }
 }
 
 #[async_trait]
-impl Ledger for StoreLedger {
-    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        self.store.presence(dispatcher).await
-    }
-
-    async fn lease(&self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases> {
-        let mut tx = self.store.begin().await?;
-        let leases = tx.queue_lease(dispatcher, lease).await?;
-        tx.commit().await?;
-        Ok(leases)
-    }
-
-    async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
-        let mut tx = self.store.begin().await?;
-        tx.queue_release(leases).await?;
-        tx.commit().await
-    }
-
+impl DeliveryQueue for StoreQueue {
     async fn due(
         &self,
         shards: &[Shard],
@@ -124,9 +99,9 @@ impl Ledger for StoreLedger {
         let ours = || outcomes.iter().filter(|outcome| held.contains(&outcome.lease));
         let merchants: BTreeSet<MerchantId> = ours().map(|outcome| outcome.state.merchant_id).collect();
         let merchants: Vec<MerchantId> = merchants.into_iter().collect();
-        let locked: HashSet<MerchantId> = tx.merchant_lock_free(&merchants).await?.into_iter().collect();
+        let ours_locked: HashSet<MerchantId> = tx.merchant_lock_free(&merchants).await?.into_iter().collect();
         let states: Vec<DeliveryState> = ours()
-            .filter(|outcome| locked.contains(&outcome.state.merchant_id))
+            .filter(|outcome| ours_locked.contains(&outcome.state.merchant_id))
             .map(|outcome| outcome.state.clone())
             .collect();
         let changed = tx.delivery_record_many(&states, at).await?;
@@ -134,10 +109,10 @@ impl Ledger for StoreLedger {
         alerts::raise(&mut *tx, &deaths, at, &*self.entropy).await?;
         tx.commit().await?;
         if !deaths.is_empty() {
-            self.bell.ring();
+            self.alerter.wake();
         }
-        let busy = merchants.into_iter().filter(|merchant| !locked.contains(merchant)).collect();
-        Ok(RecordedOutcomes { changed, busy })
+        let locked = merchants.into_iter().filter(|merchant| !ours_locked.contains(merchant)).collect();
+        Ok(RecordedOutcomes { changed, locked })
     }
 
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {

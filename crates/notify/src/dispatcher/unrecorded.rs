@@ -1,0 +1,159 @@
+//! Outcomes that are not recorded yet.
+//!
+//! Outcomes wait a moment for each other, so that many are recorded in one transaction. Those of a merchant
+//! that somebody else has locked, an import say, wait apart: they would hold up everybody else's.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::queue::Outcome;
+
+/// Outcomes recorded in one transaction, at most.
+const RECORDED_MAX: usize = 1_000;
+/// How long outcomes of a locked merchant wait before the dispatcher tries to record them again.
+const LOCKED_WAIT: Duration = Duration::from_millis(100);
+
+/// What is to be recorded, in the order in which attempts ended.
+#[derive(Debug)]
+pub(super) struct Unrecorded {
+    waiting: Vec<Outcome>,
+    locked: Vec<Outcome>,
+    /// When the outcomes of locked merchants are tried again.
+    locked_until: Instant,
+}
+
+impl Unrecorded {
+    pub(super) fn none(now: Instant) -> Unrecorded {
+        Unrecorded { waiting: Vec::new(), locked: Vec::new(), locked_until: now }
+    }
+
+    pub(super) fn push(&mut self, outcome: Outcome) {
+        self.waiting.push(outcome);
+    }
+
+    /// Outcomes that can be recorded now.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// All outcomes.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len() + self.locked.len()
+    }
+
+    /// When outcomes of locked merchants can be tried again, if there are any.
+    pub(super) fn locked_until(&self) -> Option<Instant> {
+        (!self.locked.is_empty()).then_some(self.locked_until)
+    }
+
+    /// Outcomes of locked merchants that have waited long enough are tried again.
+    pub(super) fn unlock(&mut self, now: Instant) {
+        if self.locked_until <= now {
+            self.waiting.append(&mut self.locked);
+        }
+    }
+
+    /// The next outcomes to record.
+    pub(super) fn take(&mut self) -> Vec<Outcome> {
+        let number = self.waiting.len().min(RECORDED_MAX);
+        self.waiting.drain(..number).collect()
+    }
+
+    /// Nothing was recorded: the outcomes come first again, for what was found out must not be lost.
+    pub(super) fn put_back(&mut self, outcomes: Vec<Outcome>) {
+        self.waiting.splice(..0, outcomes);
+    }
+
+    /// Somebody else has locked the merchant of this outcome.
+    pub(super) fn put_off(&mut self, outcome: Outcome, now: Instant) {
+        if self.locked.is_empty() {
+            self.locked_until = now + LOCKED_WAIT;
+        }
+        self.locked.push(outcome);
+    }
+
+    /// Removes outcomes that the dispatcher must not record any more.
+    pub(super) fn remove(&mut self, is_lost: impl Fn(&Outcome) -> bool) -> Vec<Outcome> {
+        let mut removed: Vec<Outcome> = self.waiting.extract_if(.., |outcome| is_lost(outcome)).collect();
+        removed.extend(self.locked.extract_if(.., |outcome| is_lost(outcome)));
+        removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use settle_domain::delivery::{Delivery, DeliveryStatus};
+    use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
+    use settle_domain::time::Timestamp;
+    use settle_store::{DeliveryState, LeaseToken, Seen, Shard, ShardLease};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn outcome(number: u128) -> Outcome {
+        let delivery = Delivery {
+            delivery_id: DeliveryId(Uuid::from_u128(number)),
+            settlement_id: SettlementId(Uuid::nil()),
+            event_type: String::new(),
+            status: DeliveryStatus::Pending,
+            attempts: 1,
+            created_at: Timestamp::from_micros(0),
+            delivered_at: None,
+            next_attempt_at: Timestamp::from_micros(0),
+            response_status: None,
+            last_error: None,
+            url: String::new(),
+        };
+        let state =
+            DeliveryState { merchant_id: MerchantId(Uuid::nil()), seen: Seen::from(&delivery), delivery };
+        let lease = ShardLease { shard: Shard(0), token: LeaseToken(Uuid::nil()) };
+        Outcome { lease, state, alert: false }
+    }
+
+    fn numbers(outcomes: &[Outcome]) -> Vec<u128> {
+        outcomes.iter().map(|outcome| outcome.state.delivery.delivery_id.0.as_u128()).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_not_recorded_comes_first_again() {
+        let mut unrecorded = Unrecorded::none(Instant::now());
+        (1..=2).for_each(|number| unrecorded.push(outcome(number)));
+        let taken = unrecorded.take();
+        unrecorded.push(outcome(3));
+        unrecorded.put_back(taken);
+        assert_eq!(numbers(&unrecorded.take()), [1, 2, 3]);
+        assert_eq!(unrecorded.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_transaction_has_a_bound() {
+        let mut unrecorded = Unrecorded::none(Instant::now());
+        (0..=RECORDED_MAX as u128).for_each(|number| unrecorded.push(outcome(number)));
+        assert_eq!((unrecorded.take().len(), unrecorded.waiting()), (RECORDED_MAX, 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn outcomes_of_locked_merchants_wait_apart_and_come_back() {
+        let now = Instant::now();
+        let mut unrecorded = Unrecorded::none(now);
+        unrecorded.put_off(outcome(1), now);
+        unrecorded.push(outcome(2));
+        assert_eq!((unrecorded.waiting(), unrecorded.len()), (1, 2));
+        unrecorded.unlock(now);
+        assert_eq!(numbers(&unrecorded.take()), [2]);
+        let until = unrecorded.locked_until().unwrap();
+        unrecorded.unlock(until);
+        assert_eq!((numbers(&unrecorded.take()), unrecorded.locked_until()), (vec![1], None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn outcomes_of_lost_shards_are_removed_wherever_they_wait() {
+        let now = Instant::now();
+        let mut unrecorded = Unrecorded::none(now);
+        unrecorded.put_off(outcome(1), now);
+        (2..=3).for_each(|number| unrecorded.push(outcome(number)));
+        let removed = unrecorded.remove(|one| numbers(std::slice::from_ref(one)) != [3]);
+        assert_eq!((numbers(&removed), unrecorded.len()), (vec![2, 1], 1));
+    }
+}

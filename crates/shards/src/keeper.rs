@@ -1,0 +1,203 @@
+//! The keeper: it shows that the process lives, renews the lease on its shards, and hands shards over.
+//!
+//! One task does one thing after the other: it renews every second, gives back what every tenant has let go
+//! of, and passes on what it hears from other processes meanwhile. Every call to the database has a limit, and
+//! a call that fails is made again at the next renewal.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use settle_domain::ids::DispatcherId;
+use settle_store::{Presence, StoreError, within};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::holdings::Holdings;
+use crate::leases::ShardLeases;
+use crate::tenancy::{Desk, Tenancy};
+
+/// How often a keeper renews its lease, and so how soon it sees that another one has died.
+pub const RENEW_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the database may take to answer: longer than it lets a statement wait for a lock.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// How long a shard that leaves is kept at least, so that what is in flight in it lands: given back at once,
+/// those without work would go to whoever asks first, and all the work to the next.
+const RELEASE_WAIT: Duration = Duration::from_millis(200);
+/// How long giving everything back may take when the process stops.
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Holds shards for the tenants of this process.
+pub struct Keeper {
+    leases: Arc<dyn ShardLeases>,
+    id: DispatcherId,
+    /// How long shards are held without being renewed.
+    lease: Duration,
+    holdings: Holdings,
+    /// When leaving shards may be given back.
+    release_due: Instant,
+    desks: Vec<Arc<Desk>>,
+    /// Tenants say here that they have let go, or are gone.
+    told: Arc<Notify>,
+}
+
+impl Keeper {
+    /// A keeper with an id of its own. The lease must outlast what its tenants do under it.
+    #[must_use]
+    pub fn new(leases: Arc<dyn ShardLeases>, id: DispatcherId, lease: Duration) -> Keeper {
+        let now = Instant::now();
+        Keeper {
+            leases,
+            id,
+            lease,
+            holdings: Holdings::none(now),
+            release_due: now,
+            desks: Vec::new(),
+            told: Arc::default(),
+        }
+    }
+
+    /// The shortest lease under which work of the given duration always ends before the shard can change
+    /// hands: a renewal may come late by a few intervals.
+    #[must_use]
+    pub fn lease_min(work: Duration) -> Duration {
+        work + 5 * RENEW_INTERVAL
+    }
+
+    /// A place for one more tenant.
+    pub fn tenant(&mut self) -> Tenancy {
+        let (desk, tenancy) = Desk::open(self.told.clone());
+        self.desks.push(desk);
+        tenancy
+    }
+
+    /// Holds shards until the last tenant has gone; then gives them back.
+    pub async fn run(mut self) {
+        while !self.is_vacant() {
+            match within(CALL_TIMEOUT, self.leases.presence(self.id)).await {
+                Ok(Some(presence)) => self.keep(presence).await,
+                Ok(None) => tracing::debug!("another process serves: this one stands by"),
+                Err(error) => warn(&error, "to show that the process lives"),
+            }
+            tokio::select! {
+                biased;
+                () = vacant(&self.desks, &self.told) => {}
+                () = sleep(RENEW_INTERVAL) => {}
+            }
+        }
+        self.give_back().await;
+    }
+
+    fn is_vacant(&self) -> bool {
+        self.desks.iter().all(|desk| desk.has_gone())
+    }
+
+    /// Renews, as long as the sign that the process lives stands and there is a tenant.
+    async fn keep(&mut self, presence: Box<dyn Presence>) {
+        let (desks, told) = (self.desks.clone(), self.told.clone());
+        let mut lost = pin!(listen(presence, desks.clone()));
+        let mut renew_due = Instant::now();
+        loop {
+            let now = Instant::now();
+            if renew_due <= now {
+                self.renew(now).await;
+                renew_due = Instant::now() + RENEW_INTERVAL;
+            }
+            if self.holdings.is_leaving() && self.release_due <= Instant::now() {
+                self.release().await;
+            }
+            let is_waiting = self.holdings.is_leaving() && self.release_due > Instant::now();
+            let next = if is_waiting { renew_due.min(self.release_due) } else { renew_due };
+            tokio::select! {
+                biased;
+                error = &mut lost => {
+                    warn(&error, "to stay present");
+                    return;
+                }
+                () = told.notified() => {
+                    if self.is_vacant() {
+                        return;
+                    }
+                }
+                () = sleep_until(next) => {}
+            }
+        }
+    }
+
+    async fn renew(&mut self, asked_at: Instant) {
+        match within(CALL_TIMEOUT, self.leases.renew(self.id, self.lease)).await {
+            Ok(leases) => {
+                let (earlier, was_leaving) = (self.holdings.clone(), self.holdings.is_leaving());
+                self.holdings.renew(&leases, asked_at, self.lease);
+                if self.holdings.is_leaving() && !was_leaving {
+                    self.release_due = Instant::now() + RELEASE_WAIT;
+                }
+                if self.holdings.has_gained(&earlier) {
+                    tracing::info!(shards = leases.held.len(), share = leases.share, "shards are served");
+                }
+                self.publish();
+            }
+            Err(error) => warn(&error, "to renew the lease"),
+        }
+    }
+
+    /// Gives back what every tenant has let go of. Nothing renews meanwhile, so that a shard that is being
+    /// given back cannot stay after all.
+    async fn release(&mut self) {
+        let desks = &self.desks;
+        let leases =
+            self.holdings.to_release(|departure| desks.iter().all(|desk| desk.has_let_go(departure)));
+        if leases.is_empty() {
+            return;
+        }
+        match within(CALL_TIMEOUT, self.leases.release(&leases)).await {
+            Ok(()) => {
+                self.holdings.released(&leases);
+                self.publish();
+            }
+            Err(error) => {
+                self.release_due = Instant::now() + RENEW_INTERVAL;
+                warn(&error, "to give shards back");
+            }
+        }
+    }
+
+    fn publish(&self) {
+        let holdings = Arc::new(self.holdings.clone());
+        for desk in &self.desks {
+            desk.tell_holdings(holdings.clone());
+        }
+    }
+
+    async fn give_back(&self) {
+        let leases = self.holdings.all();
+        if leases.is_empty() {
+            return;
+        }
+        if let Err(error) = within(GIVE_BACK_TIMEOUT, self.leases.release(&leases)).await {
+            tracing::warn!(%error, "shards were not given back: they are free when the lease ends");
+        }
+    }
+}
+
+/// Passes on what other processes say, until the sign that this process lives is gone.
+async fn listen(mut presence: Box<dyn Presence>, desks: Vec<Arc<Desk>>) -> StoreError {
+    loop {
+        match presence.woken().await {
+            Ok(merchants) => desks.iter().for_each(|desk| desk.tell_heard(&merchants)),
+            Err(error) => return error,
+        }
+    }
+}
+
+/// When every tenant has gone.
+async fn vacant(desks: &[Arc<Desk>], told: &Notify) {
+    while !desks.iter().all(|desk| desk.has_gone()) {
+        told.notified().await;
+    }
+}
+
+fn warn(error: &StoreError, what: &str) {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    tracing::warn!(%error, cause, "the keeper of shards failed {what}");
+}
