@@ -24,7 +24,7 @@ mod binary;
 mod book;
 mod cluster;
 #[expect(dead_code, reason = "the simulation uses more of it")]
-#[path = "../simulation/dice.rs"]
+#[path = "../../../notify/tests/simulation/dice.rs"]
 mod dice;
 mod graceful_stop;
 mod kill_nine;
