@@ -23,8 +23,7 @@ const CRATES: &[Crate] = &[
     Crate { folder: "store-sqlite", may_use: &["domain", "store"], tests_may_use: &[] },
     // The model test compares both backends with each other.
     Crate { folder: "store-postgres", may_use: &["domain", "store"], tests_may_use: &["store-sqlite"] },
-    // The dispatcher knows the contract of a store only; the simulation and the test of its fences run it on
-    // real ones.
+    // The dispatcher and the alerter know the contract of a store only; their tests run them on real ones.
     Crate {
         folder: "notify",
         may_use: &["domain", "store"],

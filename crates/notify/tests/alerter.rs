@@ -5,12 +5,10 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use settle::config;
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_notify::alerts::{self, AlertTransport, Alerter, HOLD, QUIET};
@@ -18,8 +16,6 @@ use settle_notify::sender::AttemptFault;
 use settle_store::conformance::alerts::death;
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Death, Store};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tracing::subscriber::DefaultGuard;
 
@@ -49,7 +45,6 @@ on_both_stores! {
     many_deaths_are_few_alerts,
     without_a_url_the_log_is_told,
     a_database_that_is_away_is_waited_for,
-    an_alert_goes_over_real_http,
 }
 
 const URL: &str = "https://merchant.example/hook?token=hush";
@@ -302,39 +297,4 @@ async fn a_database_that_is_away_is_waited_for(scratch: ScratchStore) {
     running.await.unwrap();
     scene.at(1_000_000);
     assert!(!scene.store.alert_any_due(fixtures::at(1_000_000)).await.unwrap(), "it was finished first");
-}
-
-/// Wired as the service does it, to a receiver on this machine.
-async fn an_alert_goes_over_real_http(scratch: ScratchStore) {
-    let scene = Scene::on(scratch).await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/alerts", listener.local_addr().unwrap());
-    let (config, _) = config::load(None, &vec![("SETTLE_ALERTS__URL".to_owned(), url)]).unwrap();
-    let alerter = settle::wiring::alerter(&config, scene.store.share(), scene.clock.clone()).unwrap();
-    let bell = alerter.bell();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(alerter.run(async { stopped.await.unwrap() }));
-    scene.die("timeout").await;
-    bell.ring();
-    let request = receive(&listener).await;
-    stop.send(()).unwrap();
-    running.await.unwrap();
-    let (head, body) = request.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("POST /alerts HTTP/1.1\r\n"), "{head}");
-    let body: Value = serde_json::from_str(body).unwrap();
-    assert_eq!((&body["event"], &body["last_error"]), (&json!("deliveries.dead"), &json!("timeout")));
-    assert!(!scene.store.alert_any_due(fixtures::at(0).plus(Duration::from_hours(1))).await.unwrap());
-}
-
-/// Reads one request, and answers it with 200.
-async fn receive(listener: &TcpListener) -> String {
-    let (mut stream, _) = listener.accept().await.unwrap();
-    let mut request = String::new();
-    while !request.ends_with('}') {
-        let mut chunk = [0; 4_096];
-        let read = stream.read(&mut chunk).await.unwrap();
-        request.push_str(std::str::from_utf8(&chunk[..read]).unwrap());
-    }
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-    request
 }
