@@ -24,10 +24,11 @@ const CRATES: &[Crate] = &[
     // The model test compares both backends with each other.
     Crate { folder: "store-postgres", may_use: &["domain", "store"], tests_may_use: &["store-sqlite"] },
     // The dispatcher and the alerter know the contract of a store only; their tests run them on real ones.
+    // Another test holds the library for receivers to what is sent.
     Crate {
         folder: "notify",
         may_use: &["domain", "store"],
-        tests_may_use: &["store-sqlite", "store-postgres"],
+        tests_may_use: &["store-sqlite", "store-postgres", "verify"],
     },
     Crate { folder: "engine", may_use: &["domain", "store"], tests_may_use: &[] },
     // For merchants, who have nothing else of ours: it stands alone.
