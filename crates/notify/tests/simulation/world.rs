@@ -14,10 +14,9 @@ use settle_domain::time::Timestamp;
 use settle_notify::dispatcher::ledger::Outcome;
 use settle_notify::notification::Notification;
 use settle_store::{Claimed, NewDelivery};
+use settle_testing::dice::Dice;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-use crate::dice::Dice;
 
 /// Lines of the story that a failure shows.
 const STORY_LINES: usize = 60;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::serving::PATIENCE;
+use settle_testing::serving::PATIENCE;
 
 /// How long is waited at most before the same is tried again.
 const PACE: Duration = Duration::from_millis(20);

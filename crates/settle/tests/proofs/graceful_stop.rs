@@ -1,7 +1,9 @@
 //! Stopped in order under load: what is in flight is finished and recorded, and nothing arrives twice.
 
-use crate::binary::Settle;
-use crate::dice::Dice;
+use settle_testing::binary::Settle;
+use settle_testing::dice::Dice;
+
+use crate::BINARY;
 use crate::scene::Scene;
 
 const STOPS: usize = 20;
@@ -11,12 +13,12 @@ const ARRIVALS_MAX: u64 = 200;
 
 #[test]
 fn sqlite() {
-    graceful_stop("sqlite", Settle::sqlite());
+    graceful_stop("sqlite", Settle::sqlite(BINARY));
 }
 
 #[test]
 fn postgres() {
-    graceful_stop("postgres", Settle::postgres());
+    graceful_stop("postgres", Settle::postgres(BINARY));
 }
 
 fn graceful_stop(store: &str, settle: Settle) {

@@ -1,7 +1,9 @@
 //! Killed without a warning, fifty times: what was acknowledged arrives; what arrives twice was in flight.
 
-use crate::binary::Settle;
-use crate::dice::Dice;
+use settle_testing::binary::Settle;
+use settle_testing::dice::Dice;
+
+use crate::BINARY;
 use crate::scene::{IN_FLIGHT, Scene};
 
 const KILLS: usize = 50;
@@ -11,12 +13,12 @@ const ARRIVALS_MAX: u64 = 200;
 
 #[test]
 fn sqlite() {
-    kill_nine("sqlite", Settle::sqlite());
+    kill_nine("sqlite", Settle::sqlite(BINARY));
 }
 
 #[test]
 fn postgres() {
-    kill_nine("postgres", Settle::postgres());
+    kill_nine("postgres", Settle::postgres(BINARY));
 }
 
 fn kill_nine(store: &str, settle: Settle) {

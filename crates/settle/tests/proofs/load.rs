@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use serde_json::json;
+use settle_testing::serving::PATIENCE;
 
 use crate::book::Hub;
-use crate::serving::PATIENCE;
 
 /// Settlements in one batch.
 const BATCH: u64 = 20;

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use settle_testing::binary::Settle;
+use settle_testing::serving::{Serving, get};
 
-use crate::binary::Settle;
+use crate::BINARY;
 use crate::load::{post, settlement};
 use crate::peers::has_connection;
 use crate::scene::Scene;
-use crate::serving::{Serving, get};
 
 /// Notifications that the node that stands still has in flight.
 pub const HELD: u64 = 5;
@@ -19,7 +20,7 @@ const LEASE: &str = "13s";
 
 /// So many merchants on a PostgreSQL that nodes share; nothing is sent yet.
 pub fn scene(merchants: usize) -> Scene {
-    let settle = Settle::postgres()
+    let settle = Settle::postgres(BINARY)
         .with("SETTLE_MASTER_KEY", MASTER_KEY)
         .with("SETTLE_WEBHOOK__TIMEOUT", TIMEOUT)
         .with("SETTLE_WEBHOOK__LEASE", LEASE);

@@ -6,9 +6,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::binary::Settle;
+use settle_testing::binary::Settle;
+use settle_testing::dice::Dice;
+
+use crate::BINARY;
 use crate::cluster::Cluster;
-use crate::dice::Dice;
 use crate::scene::Scene;
 
 const RESTARTS: usize = 10;
@@ -19,7 +21,7 @@ const ARRIVALS_MAX: u64 = 200;
 #[test]
 fn postgres_restarts() {
     let mut cluster = Cluster::start();
-    let scene = Scene::new(Settle::sqlite().with("SETTLE_DATABASE_URL", &cluster.url), MERCHANTS);
+    let scene = Scene::new(Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", &cluster.url), MERCHANTS);
     let dice = Dice::new(10);
     let (mut serving, api) = scene.serve();
     // That the shards were taken is forgotten by a crash until something else was committed after it.

@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::binary::Settle;
+use settle_testing::binary::Settle;
+use settle_testing::serving::{Serving, ask, get};
+
 use crate::book::Hub;
 use crate::load::Load;
 use crate::receiver::{Receiver, secret};
-use crate::serving::{Serving, ask, get};
 
 /// `webhook.in_flight`: few enough that a repetition too many is seen.
 pub const IN_FLIGHT: usize = 64;

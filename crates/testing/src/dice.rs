@@ -7,6 +7,7 @@ use std::time::Duration;
 pub struct Dice(Mutex<u64>);
 
 impl Dice {
+    /// A die for this seed.
     pub fn new(seed: u64) -> Dice {
         Dice(Mutex::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
