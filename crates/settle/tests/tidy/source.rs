@@ -10,6 +10,7 @@ const UNWANTED: &[(&str, &str)] = &[
     ("#![allow(", "use `#![expect(…, reason = \"…\")]`: it says why, and ends when its cause does"),
     ("todo!", "finish it, or return an error that says what is missing"),
     ("unimplemented!", "finish it, or return an error that says what is missing"),
+    ("#[path", "a file has one place and is compiled once: what tests share stands in crates/testing"),
     ("#[ignore", "a test that does not run proves nothing: mend it or remove it"),
 ];
 
@@ -84,5 +85,7 @@ mod tests {
         let found = unwanted(&File::new("crates/api/src/lib.rs", text));
         assert_lines(&found, &[2, 3, 4, 5, 6, 7, 11]);
         assert_lines(&unwanted(&File::new("crates/api/tests/a.rs", "fn a() { sleep(ONE); }\n")), &[1]);
+        let text = "#[path = \"../other/tests/dice.rs\"]\nmod dice;\n";
+        assert_lines(&unwanted(&File::new("crates/api/tests/a.rs", text)), &[1]);
     }
 }
