@@ -8,7 +8,7 @@ use std::time::Duration;
 use settle_domain::seams::Clock;
 use settle_notify::notification::Notification;
 use settle_notify::sender::{Attempt, AttemptFault, Transport};
-use tokio::time::sleep as pass;
+use settle_testing::virtual_time::pass;
 
 use crate::world::World;
 

@@ -10,8 +10,8 @@ use settle_notify::dispatcher::ledger::{Ledger, Outcome, RecordedOutcomes};
 use settle_store::{
     Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreError, StoreResult,
 };
+use settle_testing::virtual_time::pass;
 use tokio::sync::Mutex;
-use tokio::time::sleep as pass;
 
 use crate::world::World;
 

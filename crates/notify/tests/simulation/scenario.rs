@@ -19,8 +19,9 @@ use settle_notify::outbox;
 use settle_notify::wake::Wake;
 use settle_store::conformance::fixtures;
 use settle_store::{Merchant, Store};
+use settle_testing::virtual_time::pass;
 use tokio::sync::{Mutex, Notify};
-use tokio::time::{sleep as pass, timeout};
+use tokio::time::timeout;
 
 use crate::endpoint::Endpoints;
 use crate::faults::{Database, exclusive};
