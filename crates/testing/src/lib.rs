@@ -2,7 +2,7 @@
 //!
 //! | module | what it gives |
 //! |---|---|
-//! | [`dice`] | randomness that follows from a seed |
+//! | [`chance`] | randomness that follows from a seed |
 //! | [`virtual_time`] | waiting under a clock that is paused |
 //! | `binary` | the binary, run on a data folder and a store of its own |
 //! | `serving` | a running service, its log, and a client |
@@ -21,7 +21,7 @@
 
 #[cfg(feature = "binary")]
 pub mod binary;
-pub mod dice;
+pub mod chance;
 #[cfg(feature = "binary")]
 pub mod serving;
 pub mod virtual_time;

@@ -53,10 +53,10 @@ impl Database {
         &self,
         work: impl Future<Output = StoreResult<T>> + Send + 'static,
     ) -> StoreResult<T> {
-        let dice = &self.world.dice;
+        let chance = &self.world.chance;
         // Drawn before anything is waited for: the order in which threads finish changes nothing.
-        let (before, after) = (dice.once_in(120), dice.once_in(120));
-        let (away, latency) = (dice.once_in(60), dice.up_to(Duration::from_millis(5)));
+        let (before, after) = (chance.once_in(120), chance.once_in(120));
+        let (away, latency) = (chance.once_in(60), chance.up_to(Duration::from_millis(5)));
         if before {
             self.world.crash.notify_one();
             pending::<()>().await;
@@ -118,7 +118,7 @@ impl Ledger for Database {
         let (ledger, mut outcomes, world) = (self.ledger.clone(), outcomes.to_vec(), self.world.clone());
         // Now and then somebody else is changing a merchant.
         let busy = outcomes.first().map(|outcome| outcome.state.merchant_id);
-        let busy = busy.filter(|_| self.world.dice.once_in(10));
+        let busy = busy.filter(|_| self.world.chance.once_in(10));
         outcomes.retain(|outcome| Some(outcome.state.merchant_id) != busy);
         self.ask(async move {
             let mut recorded = ledger.record(&outcomes, at).await?;

@@ -21,7 +21,6 @@
 /// The binary that cargo has built for these tests.
 const BINARY: &str = env!("CARGO_BIN_EXE_settle");
 
-mod book;
 mod cluster;
 mod graceful_stop;
 mod kill_nine;
@@ -31,5 +30,6 @@ mod nodes;
 mod peers;
 mod postgres_restarts;
 mod receiver;
-mod scene;
+mod setup;
+mod tally;
 mod three_nodes;

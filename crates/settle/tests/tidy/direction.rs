@@ -280,7 +280,7 @@ mod tests {
         let manifest = "[dependencies]\nsettle-testing.workspace = true\n[dev-dependencies]\n\
                         settle-testing.workspace = true\n[lints]\nworkspace = true\n";
         assert_lines(&manifest_violations("settle", manifest), &[2]);
-        let text = "use settle_testing::dice::Dice;\n";
+        let text = "use settle_testing::chance::Chance;\n";
         assert_lines(&source_violations(&File::new("crates/settle/src/main.rs", text)), &[1]);
         assert_lines(&source_violations(&File::new("crates/settle/tests/proofs.rs", text)), &[]);
     }

@@ -97,7 +97,7 @@ mod tests {
         let text = "use tokio::time::sleep as pass;\nuse tokio::time::{Instant, sleep_until};\n";
         assert_lines(&unwanted(&File::new("crates/api/tests/a.rs", text)), &[1, 2]);
         assert_lines(&unwanted(&File::new(MAY_SLEEP, text)), &[]);
-        let text = "#[path = \"../other/tests/dice.rs\"]\nmod dice;\n";
+        let text = "#[path = \"../other/tests/chance.rs\"]\nmod chance;\n";
         assert_lines(&unwanted(&File::new("crates/api/tests/a.rs", text)), &[1]);
     }
 }
