@@ -16,6 +16,7 @@ mod characters;
 mod names;
 mod ports;
 mod resolver;
+#[cfg(feature = "testing")]
 pub mod stub;
 mod syntax;
 mod target;

@@ -1,7 +1,7 @@
 //! A resolver without a network, for the tests of this and of other crates.
 //!
-//! It is part of the library and not behind `cfg(test)`, because the tests of another crate could not see it
-//! there. Nothing in the service uses it.
+//! It stands behind the feature `testing` and not behind `cfg(test)`, because the tests of another crate could
+//! not see it there.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -1,8 +1,9 @@
 //! `settle bench --quick`: that it runs and loses nothing. How fast it is says the benchmark, not a test.
 
 use serde_json::Value;
+use settle_testing::binary::Settle;
 
-use crate::binary::Settle;
+use crate::BINARY;
 
 const SCENARIOS: [&str; 8] =
     ["deliver", "latency", "recovery", "isolation", "lists", "growth", "start", "limits"];
@@ -11,7 +12,7 @@ const LOSSES: usize = 9;
 
 fn measures_and_loses_nothing(store: &str) {
     // It has a store of its own: the one that is set up here must stay as it is.
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     let (json, plot) = (settle.write("bench.json", ""), settle.write("bench.svg", ""));
     let (json_text, plot_text) = (json.display().to_string(), plot.display().to_string());
     let files = ["--json", json_text.as_str(), "--plot", plot_text.as_str()];

@@ -1,8 +1,9 @@
 //! The settings: where they come from, what is refused, what is shown. No store is opened here.
 
 use serde_json::Value;
+use settle_testing::binary::{Settle, keys, text};
 
-use crate::binary::{Settle, keys, text};
+use crate::BINARY;
 
 /// What is shown of one setting: its value and its source.
 #[track_caller]
@@ -18,7 +19,7 @@ fn shown(settle: &Settle, arguments: &[&str], key: &str) -> (String, String) {
 
 #[test]
 fn the_names_and_defaults_that_other_programs_rely_on() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     for (key, value) in [
         ("api.listen", "127.0.0.1:8080"),
         ("api.requests_per_second", "100"),
@@ -39,7 +40,7 @@ fn the_names_and_defaults_that_other_programs_rely_on() {
 
 #[test]
 fn the_environment_beats_the_file_and_the_file_beats_the_default() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     let path = settle.write("other.toml", "[api]\nlisten = \"127.0.0.1:9001\"\nrequests_burst = 7\n");
     let file = &["--config", text(&path)];
     let (value, source) = shown(&settle, file, "api.requests_burst");
@@ -51,7 +52,7 @@ fn the_environment_beats_the_file_and_the_file_beats_the_default() {
 
 #[test]
 fn settle_toml_is_read_where_the_command_runs() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     settle.write("settle.toml", "[webhook]\nmax_attempts = 3\n");
     let (value, source) = shown(&settle, &[], "webhook.max_attempts");
     assert!(value == "3" && source.ends_with("settle.toml"), "{source}");
@@ -59,7 +60,7 @@ fn settle_toml_is_read_where_the_command_runs() {
 
 #[test]
 fn the_file_can_be_named_by_a_variable() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     let path = settle.write("named.toml", "[webhook]\nmax_attempts = 4\n");
     let settle = settle.with("SETTLE_CONFIG", text(&path));
     assert_eq!(shown(&settle, &[], "webhook.max_attempts").0, "4");
@@ -68,7 +69,7 @@ fn the_file_can_be_named_by_a_variable() {
 #[test]
 fn secrets_are_not_shown() {
     let master_key = "5e771e".repeat(10) + "5e77";
-    let settle = Settle::sqlite()
+    let settle = Settle::sqlite(BINARY)
         .with("SETTLE_MASTER_KEY", &master_key)
         .with("SETTLE_DATABASE_URL", "postgres://settle:hunter2@db.example/settle?password=hunter3")
         .with("SETTLE_ALERTS__URL", "https://ops:hunter4@alerts.example/hook?token=hunter5");
@@ -90,12 +91,12 @@ fn an_unknown_variable_is_refused_with_the_nearest_name() {
         ("SETTLE_MASTERKEY", "did you mean SETTLE_MASTER_KEY?"),
         ("SETTLE_DATABASE_UR", "did you mean SETTLE_DATABASE_URL?"),
     ] {
-        let settle = Settle::sqlite().with(name, "secret-value");
+        let settle = Settle::sqlite(BINARY).with(name, "secret-value");
         let ran = settle.run(&["config", "show"]);
         assert!(ran.failed().contains(name) && ran.stderr.contains(nearest), "{ran:?}");
         assert!(!ran.stderr.contains("secret-value"), "{ran:?}");
     }
-    let far = Settle::sqlite().with("SETTLE_QUITE_SOMETHING_ELSE", "x").run(&["merchant", "list"]);
+    let far = Settle::sqlite(BINARY).with("SETTLE_QUITE_SOMETHING_ELSE", "x").run(&["merchant", "list"]);
     assert!(far.failed().contains("SETTLE_QUITE_SOMETHING_ELSE") && !far.stderr.contains("mean"), "{far:?}");
 }
 
@@ -106,7 +107,7 @@ fn an_unknown_key_in_the_file_is_refused_with_the_nearest_name() {
         ("data_dri = \"x\"\n", "data_dri", "did you mean data_dir?"),
         ("[webhooks]\ntimeout = \"1s\"\n", "webhooks.timeout", "did you mean webhook.timeout?"),
     ] {
-        let settle = Settle::sqlite();
+        let settle = Settle::sqlite(BINARY);
         settle.write("settle.toml", text);
         let ran = settle.run(&["config", "show"]);
         assert!(ran.failed().contains(key) && ran.stderr.contains(nearest), "{ran:?}");
@@ -135,7 +136,7 @@ fn a_bad_value_is_named() {
         ("SETTLE_LOG__FORMAT", "log.format", "xml"),
         ("SETTLE_LOG__LEVEL", "log.level", "settle=loud"),
     ] {
-        let ran = Settle::sqlite().with(name, value).run(&["config", "show"]);
+        let ran = Settle::sqlite(BINARY).with(name, value).run(&["config", "show"]);
         let named = ran.failed().contains(key) || ran.stderr.contains(name);
         assert!(named && ran.stderr.lines().count() == 1, "{name}={value}: {ran:?}");
     }
@@ -143,7 +144,7 @@ fn a_bad_value_is_named() {
 
 #[test]
 fn a_bad_value_in_the_file_is_named_with_the_file() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     settle.write("settle.toml", "[api]\nrequests_burst = \"seven\"\n");
     let ran = settle.run(&["config", "show"]);
     assert!(ran.failed().contains("api.requests_burst") && ran.stderr.contains("settle.toml"), "{ran:?}");
@@ -153,13 +154,13 @@ fn a_bad_value_in_the_file_is_named_with_the_file() {
 
 #[test]
 fn a_file_that_is_not_there_is_refused() {
-    let ran = Settle::sqlite().run(&["--config", "nowhere.toml", "config", "show"]);
+    let ran = Settle::sqlite(BINARY).run(&["--config", "nowhere.toml", "config", "show"]);
     assert!(ran.failed().contains("nowhere.toml"), "{ran:?}");
 }
 
 #[test]
 fn the_defaults_are_a_settings_file() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     let defaults = settle.run(&["config", "defaults"]).ok().to_owned();
     let path = settle.write("defaults.toml", &defaults);
     let arguments = ["--config", text(&path), "config", "show", "--json"];
@@ -173,7 +174,7 @@ fn the_defaults_are_a_settings_file() {
 
 #[test]
 fn an_alert_url_that_is_none_is_not_repeated() {
-    let settle = Settle::sqlite().with("SETTLE_ALERTS__URL", "gopher://ops:hush@alerts.example/");
+    let settle = Settle::sqlite(BINARY).with("SETTLE_ALERTS__URL", "gopher://ops:hush@alerts.example/");
     let ran = settle.run(&["config", "show"]);
     let words = "alerts.url: not a http or https URL with a host (set in SETTLE_ALERTS__URL)";
     assert!(ran.failed().contains(words) && !ran.stderr.contains("hush"), "{ran:?}");
@@ -181,7 +182,7 @@ fn an_alert_url_that_is_none_is_not_repeated() {
 
 #[test]
 fn an_error_in_the_file_shows_nothing_of_its_line() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     for (text, place) in [
         ("\ndatabase_url = \"postgres://u:hush@h/d\n", "settle.toml: line 2: not TOML"),
         ("master_key = 1234567890", "master_key: must be text (set in settle.toml)"),
@@ -197,7 +198,7 @@ fn an_error_in_the_file_shows_nothing_of_its_line() {
 fn variables_of_others_may_be_anything() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     let bytes = OsStr::from_bytes(b"\xff");
     let run = |name: &str| settle.command(&["config", "show"]).env(name, bytes).output().expect("it runs");
     assert!(run("OTHER").status.success());

@@ -5,8 +5,7 @@ use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_store::NewDelivery;
 use settle_store::conformance::fixtures;
-
-use crate::binary::{Settle, block_on};
+use settle_testing::binary::{Settle, block_on};
 
 mod list;
 mod redeliver;

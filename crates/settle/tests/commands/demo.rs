@@ -5,11 +5,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use settle_testing::binary::Settle;
+use settle_testing::serving::{Answer, ask};
 use tempfile::TempDir;
 
-use crate::binary::Settle;
+use crate::BINARY;
 use crate::listening::Lines;
-use crate::serving::{Answer, ask};
 
 /// A demo that is killed with the test, if it does not end before.
 struct Demo {
@@ -24,7 +25,7 @@ impl Demo {
     fn start(arguments: &[&str]) -> Demo {
         let folder = tempfile::tempdir().unwrap();
         let arguments: Vec<&str> = ["demo"].iter().chain(arguments).copied().collect();
-        let mut command = Settle::sqlite().command(&arguments);
+        let mut command = Settle::sqlite(BINARY).command(&arguments);
         // Whatever the machine has set does not concern it.
         command.env("TMPDIR", folder.path()).env("SETTLE_DATABASE_URL", "postgres://nobody@127.0.0.1:1/none");
         command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -4,8 +4,9 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
+use settle_testing::binary::{Ran, Settle, keys};
 
-use crate::binary::{Ran, Settle, keys};
+use crate::BINARY;
 
 on_both_stores! {
     a_fresh_set_up_passes_with_a_word_on_migrations,
@@ -90,7 +91,7 @@ fn development_settings_are_a_warning(settle: &mut Settle) {
 
 #[test]
 fn name_servers_that_are_away_are_a_warning() {
-    let settle = Settle::sqlite().with("SETTLE_WEBHOOK__NAMESERVERS", "127.0.0.1:9");
+    let settle = Settle::sqlite(BINARY).with("SETTLE_WEBHOOK__NAMESERVERS", "127.0.0.1:9");
     let ran = settle.run(&["doctor", "--json"]);
     let findings = findings(&ran);
     let (name_servers, words) = verdict(&findings, "name servers");
@@ -101,7 +102,7 @@ fn name_servers_that_are_away_are_a_warning() {
 #[test]
 fn a_database_that_is_away_fails_and_its_password_is_not_shown() {
     let url = "postgres://settle:hunter2@127.0.0.1:9/settle";
-    let ran = examine(&mut Settle::sqlite().with("SETTLE_DATABASE_URL", url));
+    let ran = examine(&mut Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", url));
     assert_eq!(ran.code, Some(1));
     let findings = findings(&ran);
     let (database, words) = verdict(&findings, "database");
@@ -112,6 +113,6 @@ fn a_database_that_is_away_fails_and_its_password_is_not_shown() {
 #[test]
 fn an_unknown_kind_of_database_fails() {
     let url = "mysql://127.0.0.1/settle";
-    let ran = examine(&mut Settle::sqlite().with("SETTLE_DATABASE_URL", url));
+    let ran = examine(&mut Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", url));
     assert_eq!((ran.code, verdict(&findings(&ran), "database").0), (Some(1), "failed"));
 }

@@ -5,8 +5,7 @@ use settle_domain::delivery::DeliveryStatus;
 use settle_domain::ids::MerchantId;
 use settle_domain::page::PageRequest;
 use settle_store::conformance::fixtures;
-
-use crate::binary::{Settle, block_on, text};
+use settle_testing::binary::{Settle, block_on, text};
 
 on_both_stores! {
     settlements_are_recorded,

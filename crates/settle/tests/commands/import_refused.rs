@@ -1,8 +1,8 @@
 //! `settle settlement import`: bad input names the line and the field, and nothing is half imported.
 
 use serde_json::{Value, json};
+use settle_testing::binary::{Settle, text};
 
-use crate::binary::{Settle, text};
 use crate::import::{line, lines, recorded};
 
 on_both_stores! {

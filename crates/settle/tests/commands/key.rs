@@ -1,8 +1,7 @@
 //! `settle key create | list | revoke`.
 
 use serde_json::{Value, json};
-
-use crate::binary::{Settle, keys};
+use settle_testing::binary::{Settle, keys};
 
 on_both_stores! {
     create_prints_the_key_this_once,

@@ -5,10 +5,11 @@ use std::net::TcpListener;
 
 use serde_json::{Value, json};
 use settle_notify::notification::Notification;
+use settle_testing::binary::{Settle, keys};
+use settle_testing::serving::{Serving, answer, ask, send};
 
-use crate::binary::{Settle, keys};
+use crate::BINARY;
 use crate::listening::{BODY, Listening, SECRET, delivery, from_now, secret, signed, signed_at};
-use crate::serving::{Serving, answer, ask, send};
 
 #[test]
 fn a_notification_is_verified_shown_and_answered() {
@@ -158,7 +159,7 @@ fn json_is_one_object_a_line_and_nothing_else_on_standard_output() {
 
 #[test]
 fn a_port_that_cannot_be_used_is_refused() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = other.local_addr().unwrap().port().to_string();
     let listen = |port: &str| settle.run(&["listen", "--secret", SECRET, "--port", port]);
@@ -175,7 +176,7 @@ fn a_port_that_cannot_be_used_is_refused() {
 
 #[test]
 fn other_bad_arguments_are_refused_without_repeating_the_secret() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     for arguments in [&["--status", "99"], &["--status", "600"], &["--delay", "soon"], &["--delay", "0s"]] {
         let ran = settle.run(&[&["listen", "--secret", SECRET, "--port", "0"], &arguments[..]].concat());
         assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -194,7 +195,7 @@ fn other_bad_arguments_are_refused_without_repeating_the_secret() {
 
 #[test]
 fn it_needs_no_settings_and_no_data_folder() {
-    let settle = Settle::sqlite().with("SETTLE_UNKNOWN", "x");
+    let settle = Settle::sqlite(BINARY).with("SETTLE_UNKNOWN", "x");
     settle.write("settle.toml", "not TOML");
     let listening = Listening::start_in(&settle, &[]);
     assert_eq!(listening.post(&signed(1)).status, 200);
@@ -205,7 +206,7 @@ fn it_needs_no_settings_and_no_data_folder() {
 #[test]
 fn the_hint_leads_to_a_delivered_test() {
     // The variable may stay exported: it is no setting, and nobody minds it.
-    let mut settle = Settle::sqlite().with("SETTLE_LISTEN_SECRET", SECRET);
+    let mut settle = Settle::sqlite(BINARY).with("SETTLE_LISTEN_SECRET", SECRET);
     let mut listening = Listening::start_in(&settle, &[]);
     listening.stderr.next();
     let line = listening.stderr.next();

@@ -11,9 +11,10 @@ use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_notify::notification::Notification;
+use settle_testing::binary::Settle;
+use settle_testing::serving::{Answer, PATIENCE, answer, send};
 
-use crate::binary::Settle;
-use crate::serving::{Answer, PATIENCE, answer, send};
+use crate::BINARY;
 
 /// Not plain ASCII, because a secret need not be.
 pub const SECRET: &str = "whsec-ключ-1";
@@ -69,7 +70,7 @@ impl Lines {
 impl Listening {
     /// Starts a receiver on a free port and waits until it listens.
     pub fn start(arguments: &[&str]) -> Listening {
-        Listening::start_in(&Settle::sqlite(), arguments)
+        Listening::start_in(&Settle::sqlite(BINARY), arguments)
     }
 
     pub fn start_in(settle: &Settle, arguments: &[&str]) -> Listening {

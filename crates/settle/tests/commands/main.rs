@@ -1,9 +1,12 @@
 //! The `settle` binary as an operator uses it: real processes, real files, on both stores.
 //!
-//! Each test is a function that gets a [`Settle`](binary::Settle): a data folder of its own and an empty
-//! store, SQLite's or PostgreSQL's. [`on_both_stores!`] turns it into one test a store.
+//! Each test is a function that gets a [`Settle`](settle_testing::binary::Settle): a data folder of its own
+//! and an empty store, SQLite's or PostgreSQL's. [`on_both_stores!`] turns it into one test a store.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+/// The binary that cargo has built for these tests.
+const BINARY: &str = env!("CARGO_BIN_EXE_settle");
 
 /// Turns each named function of the module into a test on SQLite and one on PostgreSQL.
 macro_rules! on_both_stores {
@@ -11,21 +14,20 @@ macro_rules! on_both_stores {
         mod sqlite {
             $(#[test]
             fn $name() {
-                super::$name(&mut $crate::binary::Settle::sqlite());
+                super::$name(&mut settle_testing::binary::Settle::sqlite($crate::BINARY));
             })+
         }
 
         mod postgres {
             $(#[test]
             fn $name() {
-                super::$name(&mut $crate::binary::Settle::postgres());
+                super::$name(&mut settle_testing::binary::Settle::postgres($crate::BINARY));
             })+
         }
     };
 }
 
 mod bench;
-mod binary;
 mod config;
 mod delivery;
 mod demo;
@@ -43,4 +45,3 @@ mod operator;
 mod rebinding;
 mod receivers;
 mod serve;
-mod serving;

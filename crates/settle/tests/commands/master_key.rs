@@ -4,9 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use settle_domain::ids::MerchantId;
 use settle_domain::vault::KeyRing;
-
-use crate::binary::{Settle, block_on};
-use crate::serving::{Serving, ask, get};
+use settle_testing::binary::{Settle, block_on};
+use settle_testing::serving::{Serving, ask, get};
 
 on_both_stores! {
     it_is_made_once_for_its_owner_alone,

@@ -1,8 +1,7 @@
 //! `settle merchant create | list`.
 
 use serde_json::json;
-
-use crate::binary::{Settle, keys};
+use settle_testing::binary::{Settle, keys};
 
 on_both_stores! {
     create_prints_the_merchant,

@@ -1,6 +1,6 @@
 //! `settle migrate`.
 
-use crate::binary::Settle;
+use settle_testing::binary::Settle;
 
 on_both_stores! {
     it_says_what_it_did_and_does_it_once,

@@ -1,10 +1,12 @@
 //! `settle openapi`.
 
-use crate::binary::Settle;
+use settle_testing::binary::Settle;
+
+use crate::BINARY;
 
 #[test]
 fn the_printed_document_is_the_committed_one() {
-    let settle = Settle::sqlite();
+    let settle = Settle::sqlite(BINARY);
     let printed = settle.run(&["openapi"]);
     assert_eq!(printed.ok(), include_str!("../../../../openapi.json"));
     assert!(!settle.data().exists(), "it needs neither settings nor a store");

@@ -1,8 +1,7 @@
 //! `settle operator create | list | revoke`.
 
 use serde_json::{Value, json};
-
-use crate::binary::Settle;
+use settle_testing::binary::Settle;
 
 on_both_stores! {
     create_prints_the_token_this_once,

@@ -5,10 +5,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
+use settle_testing::binary::Settle;
+use settle_testing::serving::{Serving, ask, get};
 
-use crate::binary::Settle;
 use crate::import::line;
-use crate::serving::{Serving, ask, get};
 
 on_both_stores! {
     a_name_that_leads_inside_by_now_is_never_connected_to,

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
+use settle_testing::binary::Settle;
+use settle_testing::serving::{PATIENCE, Serving, ask};
 
-use crate::binary::Settle;
 use crate::import::line;
-use crate::serving::{PATIENCE, Serving, ask};
 
 on_both_stores! {
     the_python_receiver_takes_a_delivery_and_refuses_a_changed_one,

@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value, json};
+use settle_testing::binary::{Settle, text};
+use settle_testing::serving::{Serving, ask, get};
 
-use crate::binary::{Settle, text};
+use crate::BINARY;
 use crate::import::{line, lines};
-use crate::serving::{Serving, ask, get};
 
 on_both_stores! {
     a_merchant_reads_what_was_imported,
@@ -201,7 +202,7 @@ fn development_settings_are_said_loudly(settle: &mut Settle) {
 fn an_address_that_is_taken_is_named_with_its_setting() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let settle = Settle::sqlite().with("SETTLE_API__LISTEN", &address);
+    let settle = Settle::sqlite(BINARY).with("SETTLE_API__LISTEN", &address);
     let ran = settle.run(&["serve", "--role", "api"]);
     assert!(ran.stderr.contains("api.listen") && ran.stderr.contains(&address), "{ran:?}");
     assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -210,15 +211,16 @@ fn an_address_that_is_taken_is_named_with_its_setting() {
 #[test]
 fn a_database_that_is_away_ends_it_with_a_reason() {
     let url = "postgres://settle:hunter2@127.0.0.1:9/settle";
-    let ran = Settle::sqlite().with("SETTLE_DATABASE_URL", url).run(&["serve"]);
+    let ran = Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", url).run(&["serve"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("unavailable") && !ran.stderr.contains("hunter2"), "{ran:?}");
 }
 
 #[test]
 fn the_rate_limit_of_the_settings_holds() {
-    let settle =
-        Settle::sqlite().with("SETTLE_API__REQUESTS_PER_SECOND", "1").with("SETTLE_API__REQUESTS_BURST", "1");
+    let settle = Settle::sqlite(BINARY)
+        .with("SETTLE_API__REQUESTS_PER_SECOND", "1")
+        .with("SETTLE_API__REQUESTS_BURST", "1");
     let (_, key) = settle.key(&settle.merchant());
     let (serving, api, _) = Serving::ready(&settle);
     let statuses: Vec<u16> = (0..50).map(|_| get(api, "/v1/webhook", &key).status).collect();

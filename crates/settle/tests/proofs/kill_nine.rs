@@ -1,8 +1,10 @@
 //! Killed without a warning, fifty times: what was acknowledged arrives; what arrives twice was in flight.
 
-use crate::binary::Settle;
-use crate::dice::Dice;
-use crate::scene::{IN_FLIGHT, Scene};
+use settle_testing::binary::Settle;
+use settle_testing::chance::Chance;
+
+use crate::BINARY;
+use crate::setup::{IN_FLIGHT, Setup};
 
 const KILLS: usize = 50;
 const MERCHANTS: usize = 8;
@@ -11,44 +13,44 @@ const ARRIVALS_MAX: u64 = 200;
 
 #[test]
 fn sqlite() {
-    kill_nine("sqlite", Settle::sqlite());
+    kill_nine("sqlite", Settle::sqlite(BINARY));
 }
 
 #[test]
 fn postgres() {
-    kill_nine("postgres", Settle::postgres());
+    kill_nine("postgres", Settle::postgres(BINARY));
 }
 
 fn kill_nine(store: &str, settle: Settle) {
-    let scene = Scene::new(settle, MERCHANTS);
-    let dice = Dice::new(9);
-    let (mut serving, mut api) = scene.serve();
-    scene.register(api);
-    let load = scene.load(1);
+    let setup = Setup::new(settle, MERCHANTS);
+    let chance = Chance::new(9);
+    let (mut serving, mut api) = setup.serve();
+    setup.register(api);
+    let load = setup.load(1);
     for _ in 0..KILLS {
-        let wanted = usize::try_from(1 + dice.below(ARRIVALS_MAX)).expect("a small number");
-        scene.hub.wait("enough has arrived", |book| book.arrivals_in_life >= wanted);
+        let wanted = usize::try_from(1 + chance.below(ARRIVALS_MAX)).expect("a small number");
+        setup.tally.wait("enough has arrived", |tally| tally.arrivals_in_life >= wanted);
         serving.signal("KILL");
         let (code, logged) = serving.stopped();
         assert_eq!(code, None, "{logged:#?}");
-        scene.receiver.drain();
-        scene.hub.next_life();
-        (serving, api) = scene.serve();
+        setup.receiver.drain();
+        setup.tally.next_life();
+        (serving, api) = setup.serve();
     }
     load.stop();
-    scene.check(api);
+    setup.check(api);
     serving.stop();
 
-    let book = scene.hub.book();
-    let repeated = book.repeated_after();
+    let tally = setup.tally.read();
+    let repeated = tally.repeated_after();
     println!(
         "kill -9, {store}: {KILLS} kills, {} acknowledged, {} arrivals, {} of them repeated, at most {} a kill",
-        book.acknowledged,
-        book.arrivals,
+        tally.acknowledged,
+        tally.arrivals,
         repeated.values().sum::<usize>(),
         repeated.values().max().unwrap_or(&0),
     );
-    let within = book.repeated_within();
+    let within = tally.repeated_within();
     assert!(within.is_empty(), "sent twice although the service lived: {within:?}");
     assert!(
         repeated.values().all(|repeated| *repeated <= IN_FLIGHT),

@@ -5,21 +5,21 @@ use crate::nodes::{self, HELD, Node, come_back, rows, stand_still, wait_for_reco
 
 #[test]
 fn late_outcomes() {
-    let scene = nodes::scene(1);
-    let mut nodes: [Node; 2] = nodes::start(&scene);
-    let late = stand_still(&scene, &nodes);
+    let setup = nodes::setup(1);
+    let mut nodes: [Node; 2] = nodes::start(&setup);
+    let late = stand_still(&setup, &nodes);
     nodes.swap(0, late);
     let [mut late, other] = nodes;
-    wait_for_takeover(&scene);
-    come_back(&scene, &mut late);
-    scene.hub.retry("it has tried to record what it saw", || (late.in_flight() == 0).then_some(()));
-    let pending = rows(&scene, &other);
+    wait_for_takeover(&setup);
+    come_back(&setup, &mut late);
+    setup.tally.retry("it has tried to record what it saw", || (late.in_flight() == 0).then_some(()));
+    let pending = rows(&setup, &other);
     assert!(pending.iter().all(|row| row["status"] == "pending" && row["attempts"] == 0), "{pending:#?}");
-    scene.receiver.release();
-    let recorded = wait_for_record(&scene, &other);
+    setup.receiver.release();
+    let recorded = wait_for_record(&setup, &other);
     late.serving.stop();
-    assert_eq!(rows(&scene, &other), recorded);
-    scene.check(other.api);
+    assert_eq!(rows(&setup, &other), recorded);
+    setup.check(other.api);
     other.serving.stop();
     println!("late outcomes: {HELD} of a node that stood still, none of them recorded");
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use serde_json::json;
+use settle_testing::serving::PATIENCE;
 
-use crate::book::Hub;
-use crate::serving::PATIENCE;
+use crate::tally::SharedTally;
 
 /// Settlements in one batch.
 const BATCH: u64 = 20;
@@ -18,41 +18,41 @@ const OUTSTANDING_MAX: u64 = 400;
 
 /// Those who post.
 pub struct Load {
-    hub: Arc<Hub>,
+    tally: Arc<SharedTally>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Load {
-    /// Starts to post, from so many threads, to the operators that the book names.
-    pub fn start(hub: &Arc<Hub>, token: &str, merchants: &[String], threads: usize) -> Load {
-        hub.change(|book| book.loading = true);
+    /// Starts to post, from so many threads, to the operators that the tally names.
+    pub fn start(tally: &Arc<SharedTally>, token: &str, merchants: &[String], threads: usize) -> Load {
+        tally.change(|tally| tally.loading = true);
         let merchants: Arc<[String]> = merchants.into();
         let start = |thread| {
-            let (hub, token, merchants) = (hub.clone(), token.to_owned(), merchants.clone());
-            std::thread::spawn(move || post_batches(&hub, &token, &merchants, thread))
+            let (tally, token, merchants) = (tally.clone(), token.to_owned(), merchants.clone());
+            std::thread::spawn(move || post_batches(&tally, &token, &merchants, thread))
         };
-        Load { hub: hub.clone(), threads: (0..threads).map(start).collect() }
+        Load { tally: tally.clone(), threads: (0..threads).map(start).collect() }
     }
 
     /// Stops when the batches under way are acknowledged.
     pub fn stop(self) {
-        self.hub.change(|book| book.loading = false);
+        self.tally.change(|tally| tally.loading = false);
         for thread in self.threads {
             thread.join().expect("every batch was acknowledged");
         }
     }
 }
 
-fn post_batches(hub: &Hub, token: &str, merchants: &[String], thread: usize) {
+fn post_batches(tally: &SharedTally, token: &str, merchants: &[String], thread: usize) {
     loop {
-        hub.wait("there is room for another batch", |book| {
-            let arrived = u64::try_from(book.settlements.len()).expect("not that many");
-            !book.loading || book.posted - arrived < OUTSTANDING_MAX
+        tally.wait("there is room for another batch", |tally| {
+            let arrived = u64::try_from(tally.settlements.len()).expect("not that many");
+            !tally.loading || tally.posted - arrived < OUTSTANDING_MAX
         });
-        let first = hub.change(|book| {
-            let first = book.posted;
-            book.posted += if book.loading { BATCH } else { 0 };
-            book.loading.then_some(first)
+        let first = tally.change(|tally| {
+            let first = tally.posted;
+            tally.posted += if tally.loading { BATCH } else { 0 };
+            tally.loading.then_some(first)
         });
         let Some(first) = first else { return };
         let settlement = |number: u64| {
@@ -61,16 +61,16 @@ fn post_batches(hub: &Hub, token: &str, merchants: &[String], thread: usize) {
             settlement(&merchants[merchant], number)
         };
         let batch: Vec<_> = (first..first + BATCH).map(settlement).collect();
-        post(hub, token, &json!(batch).to_string(), thread);
-        hub.change(|book| book.acknowledged += BATCH);
+        post(tally, token, &json!(batch).to_string(), thread);
+        tally.change(|tally| tally.acknowledged += BATCH);
     }
 }
 
 /// Posts a batch until it is acknowledged: to another operator each time, if there are several.
-pub fn post(hub: &Hub, token: &str, batch: &str, thread: usize) {
+pub fn post(tally: &SharedTally, token: &str, batch: &str, thread: usize) {
     let mut turn = thread;
-    hub.retry("a batch is acknowledged", || {
-        let operators = hub.book().operators.clone();
+    tally.retry("a batch is acknowledged", || {
+        let operators = tally.read().operators.clone();
         let operator = operators.get(turn % operators.len().max(1))?;
         turn += 1;
         match try_post(*operator, token, batch).ok()? {

@@ -18,14 +18,10 @@
     reason = "in a test a panic is the message, and the figures are wanted"
 )]
 
-#[expect(dead_code, reason = "the tests of the commands use more of it")]
-#[path = "../commands/binary.rs"]
-mod binary;
-mod book;
+/// The binary that cargo has built for these tests.
+const BINARY: &str = env!("CARGO_BIN_EXE_settle");
+
 mod cluster;
-#[expect(dead_code, reason = "the simulation uses more of it")]
-#[path = "../simulation/dice.rs"]
-mod dice;
 mod graceful_stop;
 mod kill_nine;
 mod late_outcomes;
@@ -34,8 +30,6 @@ mod nodes;
 mod peers;
 mod postgres_restarts;
 mod receiver;
-mod scene;
-#[expect(dead_code, reason = "the tests of the commands use more of it")]
-#[path = "../commands/serving.rs"]
-mod serving;
+mod setup;
+mod tally;
 mod three_nodes;

@@ -3,12 +3,13 @@
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use settle_testing::binary::Settle;
+use settle_testing::serving::{Serving, get};
 
-use crate::binary::Settle;
+use crate::BINARY;
 use crate::load::{post, settlement};
 use crate::peers::has_connection;
-use crate::scene::Scene;
-use crate::serving::{Serving, get};
+use crate::setup::Setup;
 
 /// Notifications that the node that stands still has in flight.
 pub const HELD: u64 = 5;
@@ -18,19 +19,19 @@ const TIMEOUT: &str = "8s";
 const LEASE: &str = "13s";
 
 /// So many merchants on a PostgreSQL that nodes share; nothing is sent yet.
-pub fn scene(merchants: usize) -> Scene {
-    let settle = Settle::postgres()
+pub fn setup(merchants: usize) -> Setup {
+    let settle = Settle::postgres(BINARY)
         .with("SETTLE_MASTER_KEY", MASTER_KEY)
         .with("SETTLE_WEBHOOK__TIMEOUT", TIMEOUT)
         .with("SETTLE_WEBHOOK__LEASE", LEASE);
-    Scene::new(settle, merchants)
+    Setup::new(settle, merchants)
 }
 
 /// Starts nodes, gives the merchants their webhooks, and tells the load of the nodes.
-pub fn start<const NODES: usize>(scene: &Scene) -> [Node; NODES] {
-    let nodes = std::array::from_fn(|_| Node::start(&scene.settle));
-    scene.register(nodes[0].api);
-    scene.hub.change(|book| book.operators = nodes.iter().map(|node| node.operator).collect());
+pub fn start<const NODES: usize>(setup: &Setup) -> [Node; NODES] {
+    let nodes = std::array::from_fn(|_| Node::start(&setup.settle));
+    setup.register(nodes[0].api);
+    setup.tally.change(|tally| tally.operators = nodes.iter().map(|node| node.operator).collect());
     nodes
 }
 
@@ -72,40 +73,40 @@ impl Node {
 }
 
 /// Stops a node that has notifications of the first merchant in flight; gives the node.
-pub fn stand_still(scene: &Scene, nodes: &[Node]) -> usize {
-    let first = scene.hub.change(|book| {
-        let first = book.posted;
-        book.posted += HELD;
-        book.to_hold.extend(first..book.posted);
+pub fn stand_still(setup: &Setup, nodes: &[Node]) -> usize {
+    let first = setup.tally.change(|tally| {
+        let first = tally.posted;
+        tally.posted += HELD;
+        tally.to_hold.extend(first..tally.posted);
         first
     });
     let batch: Vec<Value> =
-        (first..first + HELD).map(|number| settlement(&scene.merchants[0], number)).collect();
-    post(&scene.hub, &scene.token, &json!(batch).to_string(), 0);
-    scene.hub.wait("what is to be held has arrived", |book| book.held.len() == batch.len());
-    let peers: Vec<SocketAddr> = scene.hub.book().held.iter().map(|(_, peer)| *peer).collect();
-    let to = scene.receiver.address;
+        (first..first + HELD).map(|number| settlement(&setup.merchants[0], number)).collect();
+    post(&setup.tally, &setup.token, &json!(batch).to_string(), 0);
+    setup.tally.wait("what is to be held has arrived", |tally| tally.held.len() == batch.len());
+    let peers: Vec<SocketAddr> = setup.tally.read().held.iter().map(|(_, peer)| *peer).collect();
+    let to = setup.receiver.address;
     let has = |node: &Node, peer: SocketAddr| has_connection(node.serving.id(), peer, to);
     let late = nodes.iter().position(|node| has(node, peers[0])).expect("one of them has sent it");
     nodes[late].serving.signal("STOP");
-    scene.hub.change(|book| book.acknowledged += HELD);
+    setup.tally.change(|tally| tally.acknowledged += HELD);
     assert!(peers.iter().all(|peer| has(&nodes[late], *peer)), "a merchant has one node");
-    let repeated = scene.hub.book().repeated_after();
+    let repeated = setup.tally.read().repeated_after();
     assert!(repeated.is_empty(), "shards that change hands in order repeat nothing: {repeated:?}");
     late
 }
 
 /// Waits until what a node held that stands still has arrived from another.
-pub fn wait_for_takeover(scene: &Scene) {
+pub fn wait_for_takeover(setup: &Setup) {
     let held = usize::try_from(HELD).expect("few");
-    scene.hub.wait("what the node held has arrived from another", |book| book.held.len() == 2 * held);
+    setup.tally.wait("what the node held has arrived from another", |tally| tally.held.len() == 2 * held);
 }
 
 /// Answers the node that has stood still, and waits until it has seen the answers. It is too late: others
 /// make these attempts now, and theirs are the outcomes that count.
-pub fn come_back(scene: &Scene, late: &mut Node) {
-    let held: Vec<String> = scene.hub.book().held.iter().map(|(delivery, _)| delivery.clone()).collect();
-    scene.receiver.release_first();
+pub fn come_back(setup: &Setup, late: &mut Node) {
+    let held: Vec<String> = setup.tally.read().held.iter().map(|(delivery, _)| delivery.clone()).collect();
+    setup.receiver.release_first();
     late.serving.signal("CONT");
     for delivery in &held {
         late.has_logged(delivery);
@@ -113,18 +114,18 @@ pub fn come_back(scene: &Scene, late: &mut Node) {
 }
 
 /// What the API says of what was held.
-pub fn rows(scene: &Scene, node: &Node) -> Vec<Value> {
-    let page = get(node.api, "/v1/webhook/deliveries?limit=200", &scene.keys[0]).json();
+pub fn rows(setup: &Setup, node: &Node) -> Vec<Value> {
+    let page = get(node.api, "/v1/webhook/deliveries?limit=200", &setup.keys[0]).json();
     let rows = page["deliveries"].as_array().expect("a list").clone();
     assert_eq!(u64::try_from(rows.len()), Ok(HELD));
     rows
 }
 
 /// Waits until what was held is recorded as delivered by the attempt that counts; gives what the API says.
-pub fn wait_for_record(scene: &Scene, node: &Node) -> Vec<Value> {
+pub fn wait_for_record(setup: &Setup, node: &Node) -> Vec<Value> {
     let delivered = |row: &Value| row["status"] == "delivered";
-    let rows = scene.hub.retry("another node has recorded what was held", || {
-        Some(rows(scene, node)).filter(|rows| rows.iter().all(delivered))
+    let rows = setup.tally.retry("another node has recorded what was held", || {
+        Some(rows(setup, node)).filter(|rows| rows.iter().all(delivered))
     });
     assert!(rows.iter().all(|row| row["attempts"] == 1 && row["response_status"] == 200), "{rows:#?}");
     rows

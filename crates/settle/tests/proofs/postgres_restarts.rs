@@ -6,10 +6,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::binary::Settle;
+use settle_testing::binary::Settle;
+use settle_testing::chance::Chance;
+
+use crate::BINARY;
 use crate::cluster::Cluster;
-use crate::dice::Dice;
-use crate::scene::Scene;
+use crate::setup::Setup;
 
 const RESTARTS: usize = 10;
 const MERCHANTS: usize = 8;
@@ -19,44 +21,44 @@ const ARRIVALS_MAX: u64 = 200;
 #[test]
 fn postgres_restarts() {
     let mut cluster = Cluster::start();
-    let scene = Scene::new(Settle::sqlite().with("SETTLE_DATABASE_URL", &cluster.url), MERCHANTS);
-    let dice = Dice::new(10);
-    let (mut serving, api) = scene.serve();
+    let setup = Setup::new(Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", &cluster.url), MERCHANTS);
+    let chance = Chance::new(10);
+    let (mut serving, api) = setup.serve();
     // That the shards were taken is forgotten by a crash until something else was committed after it.
     serving.wait_for("shards are served");
-    scene.register(api);
-    let load = scene.load(1);
+    setup.register(api);
+    let load = setup.load(1);
     let mut away = Duration::ZERO;
     for restart in 0..RESTARTS {
-        let wanted = usize::try_from(1 + dice.below(ARRIVALS_MAX)).expect("a small number");
-        scene.hub.wait("enough has arrived", |book| book.arrivals_in_life >= wanted);
+        let wanted = usize::try_from(1 + chance.below(ARRIVALS_MAX)).expect("a small number");
+        setup.tally.wait("enough has arrived", |tally| tally.arrivals_in_life >= wanted);
         if restart % 2 == 0 {
             cluster.restart();
         } else {
             cluster.crash();
         }
         let back = Instant::now();
-        let first = scene.hub.change(|book| {
-            book.life += 1;
-            book.arrivals_in_life = 0;
-            book.posted
+        let first = setup.tally.change(|tally| {
+            tally.life += 1;
+            tally.arrivals_in_life = 0;
+            tally.posted
         });
-        scene.hub.wait("something posted afterwards has arrived", |book| {
-            (first..book.posted).any(|number| book.settlements.contains_key(&number))
+        setup.tally.wait("something posted afterwards has arrived", |tally| {
+            (first..tally.posted).any(|number| tally.settlements.contains_key(&number))
         });
         away = away.max(back.elapsed());
     }
     load.stop();
-    scene.check(api);
+    setup.check(api);
     serving.stop();
 
-    let book = scene.hub.book();
-    let repeated = book.repeated_after();
+    let tally = setup.tally.read();
+    let repeated = tally.repeated_after();
     println!(
         "PostgreSQL restarts: {RESTARTS}, half of them crashes, {} acknowledged, {} arrivals, \
          {} of them repeated, new settlements arrive {away:?} later at most",
-        book.acknowledged,
-        book.arrivals,
+        tally.acknowledged,
+        tally.arrivals,
         repeated.values().sum::<usize>(),
     );
     assert!(repeated.is_empty(), "sent again although its outcome was known: {repeated:?}");

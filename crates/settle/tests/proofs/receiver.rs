@@ -1,4 +1,4 @@
-//! The merchants' receiver: verifies every notification, writes it into the book and answers with 200.
+//! The merchants' receiver: verifies every notification, writes it into the tally and answers with 200.
 
 use std::convert::Infallible;
 use std::io::Read;
@@ -19,8 +19,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 
-use crate::book::Hub;
 use crate::load::number_of;
+use crate::tally::SharedTally;
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 1_024;
@@ -30,7 +30,7 @@ const BODY_BYTES_MAX: usize = 64 * 1_024;
 /// A receiver that ends with the test.
 pub struct Receiver {
     pub address: SocketAddr,
-    pub hub: Arc<Hub>,
+    pub tally: Arc<SharedTally>,
     release: watch::Sender<Held>,
     _runtime: Runtime,
 }
@@ -38,28 +38,28 @@ pub struct Receiver {
 impl Receiver {
     /// Listens on a port that the system chooses.
     pub fn start(merchants: usize) -> Receiver {
-        let hub = Arc::new(Hub::default());
+        let tally = Arc::new(SharedTally::default());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (release, held) = watch::channel(Held::Both);
         let desk = Arc::new(Desk {
-            hub: hub.clone(),
+            tally: tally.clone(),
             held,
             verifiers: (0..merchants).map(|merchant| Verifier::new(secret(merchant))).collect(),
         });
         runtime.spawn(accept(listener, desk));
-        Receiver { address, hub, release, _runtime: runtime }
+        Receiver { address, tally, release, _runtime: runtime }
     }
 
-    /// Waits until what a process has sent before it died is in the book. No other process may be sending.
+    /// Waits until what a process has sent before it died is in the tally. No other process may be sending.
     pub fn drain(&self) {
         // Connections are accepted in their order: after this one there is none of the dead process left.
         let mut last = TcpStream::connect(self.address).expect("the receiver listens");
         last.shutdown(Shutdown::Write).expect("nothing more is said");
         last.read_to_end(&mut Vec::new()).expect("the receiver has nothing to say either");
-        self.hub.wait("every connection has ended", |book| book.connections == 0);
+        self.tally.wait("every connection has ended", |tally| tally.connections == 0);
     }
 
     /// Answers first arrivals that it has held, with 500.
@@ -95,7 +95,7 @@ enum Held {
 
 /// Where notifications are taken.
 struct Desk {
-    hub: Arc<Hub>,
+    tally: Arc<SharedTally>,
     held: watch::Receiver<Held>,
     verifiers: Vec<Verifier>,
 }
@@ -105,7 +105,7 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>) {
     loop {
         let place = places.clone().acquire_owned().await.expect("it is never closed");
         let Ok((stream, peer)) = listener.accept().await else { continue };
-        desk.hub.change(|book| book.connections += 1);
+        desk.tally.change(|tally| tally.connections += 1);
         let desk = desk.clone();
         tokio::spawn(async move {
             let service = service_fn(|request| desk.receive(peer, request));
@@ -113,7 +113,7 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>) {
             let connection = server.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
             // Whoever was killed in the middle of a request leaves a broken one.
             let _ = connection.await;
-            desk.hub.change(|book| book.connections -= 1);
+            desk.tally.change(|tally| tally.connections -= 1);
             drop(place);
         });
     }
@@ -149,14 +149,14 @@ impl Desk {
             .and_then(|merchant: usize| self.verifiers.get(merchant))
             .ok_or_else(|| format!("nobody is at {}", parts.uri))
             .and_then(|verifier| verifier.verify(header, body, now()).map_err(|fault| fault.to_string()));
-        self.hub.change(|book| match verified {
+        self.tally.change(|tally| match verified {
             Ok(Event { delivery_id, settlement, .. }) => {
                 let settlement = number_of(&settlement.settlement_id);
-                let is_first = book.arrived(&delivery_id, settlement);
-                if !book.to_hold.contains(&settlement) {
+                let is_first = tally.arrived(&delivery_id, settlement);
+                if !tally.to_hold.contains(&settlement) {
                     return Taken { status: StatusCode::OK, when: Held::Both };
                 }
-                book.held.push((delivery_id, peer));
+                tally.held.push((delivery_id, peer));
                 if is_first {
                     Taken { status: StatusCode::INTERNAL_SERVER_ERROR, when: Held::Later }
                 } else {
@@ -164,7 +164,7 @@ impl Desk {
                 }
             }
             Err(fault) => {
-                book.faults.push(fault);
+                tally.faults.push(fault);
                 Taken { status: StatusCode::BAD_REQUEST, when: Held::Both }
             }
         })

@@ -25,15 +25,24 @@ const CRATES: &[Crate] = &[
     Crate { folder: "store-postgres", may_use: &["domain", "store"], tests_may_use: &["store-sqlite"] },
     Crate { folder: "outbox", may_use: &["domain", "store"], tests_may_use: &[] },
     Crate { folder: "shards", may_use: &["domain", "store"], tests_may_use: &[] },
-    Crate { folder: "notify", may_use: &["domain", "store", "outbox", "shards"], tests_may_use: &[] },
+    // The dispatcher and the alerter know the contract of a store only; their tests run them on real ones.
+    // Another test holds the library for receivers to what is sent.
+    Crate {
+        folder: "notify",
+        may_use: &["domain", "store", "outbox", "shards"],
+        tests_may_use: &["store-sqlite", "store-postgres", "verify", "testing"],
+    },
     Crate { folder: "engine", may_use: &["domain", "store", "outbox", "shards"], tests_may_use: &[] },
+    // What tests share. No `may_use` names it: it is never part of what runs.
+    Crate { folder: "testing", may_use: &["store", "store-sqlite", "store-postgres"], tests_may_use: &[] },
     // For merchants, who have nothing else of ours: it stands alone.
     Crate { folder: "verify", may_use: &[], tests_may_use: &[] },
-    // Handlers know the contract of a store only; their tests need one that runs.
+    // Handlers know the contract of a store only; their tests need one that runs, and verify what is sent as a
+    // merchant's receiver does.
     Crate {
         folder: "api",
         may_use: &["domain", "store", "outbox", "notify", "engine"],
-        tests_may_use: &["store-sqlite", "store-postgres"],
+        tests_may_use: &["store-sqlite", "store-postgres", "shards", "verify"],
     },
     Crate {
         folder: "settle",
@@ -49,7 +58,7 @@ const CRATES: &[Crate] = &[
             "api",
             "verify",
         ],
-        tests_may_use: &[],
+        tests_may_use: &["testing"],
     },
 ];
 
@@ -74,7 +83,7 @@ const DNS: &str = "names are resolved by the address guard only, which checks wh
 
 const ASYNC: &str = "the domain has no I/O and no async, so that every rule is tested as a plain function";
 const ALL_BUT_DOMAIN: &[&str] =
-    &["store", "store-sqlite", "store-postgres", "outbox", "shards", "notify", "engine", "api", "settle"];
+    &["store", "store-sqlite", "store-postgres", "outbox", "shards", "notify", "engine", "api", "settle", "testing"];
 
 const RESERVED: &[Reserved] = &[
     Reserved { package: "tokio", owners: ALL_BUT_DOMAIN, tests_of: &[], reason: ASYNC },
@@ -276,6 +285,17 @@ mod tests {
                         [lints]\nworkspace = true\n";
         assert_lines(&manifest_violations("api", manifest), &[]);
         assert_lines(&manifest_violations("store", manifest), &[2, 3]);
+    }
+
+    #[test]
+    fn the_crate_for_tests_is_a_dev_dependency_only() {
+        assert!(CRATES.iter().all(|known| !known.may_use.contains(&"testing")));
+        let manifest = "[dependencies]\nsettle-testing.workspace = true\n[dev-dependencies]\n\
+                        settle-testing.workspace = true\n[lints]\nworkspace = true\n";
+        assert_lines(&manifest_violations("settle", manifest), &[2]);
+        let text = "use settle_testing::chance::Chance;\n";
+        assert_lines(&source_violations(&File::new("crates/settle/src/main.rs", text)), &[1]);
+        assert_lines(&source_violations(&File::new("crates/settle/tests/proofs.rs", text)), &[]);
     }
 
     #[test]

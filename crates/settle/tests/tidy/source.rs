@@ -1,7 +1,7 @@
 //! How a source file opens, and what its code must not contain.
 
 use crate::Violation;
-use crate::code::code_only;
+use crate::code::{code_only, words};
 use crate::tree::File;
 
 /// Code that is not wanted anywhere, with the reason.
@@ -10,17 +10,18 @@ const UNWANTED: &[(&str, &str)] = &[
     ("#![allow(", "use `#![expect(…, reason = \"…\")]`: it says why, and ends when its cause does"),
     ("todo!", "finish it, or return an error that says what is missing"),
     ("unimplemented!", "finish it, or return an error that says what is missing"),
+    ("#[path", "a file has one place and is compiled once: what tests share stands in crates/testing"),
     ("#[ignore", "a test that does not run proves nothing: mend it or remove it"),
 ];
 
-/// Code that is not wanted in tests, with the reason.
-const UNWANTED_IN_TESTS: &[(&str, &str)] = &[
-    (
-        "sleep(",
-        "wait for a signal, not for time: a sleep is too long on most days and too short on the bad one",
-    ),
-    ("sleep_until(", "wait for a signal, not for time"),
-];
+/// Words that are not wanted in the code of tests. An import under another name has to say them too.
+const UNWANTED_IN_TESTS: &[&str] = &["sleep", "sleep_until"];
+const NO_SLEEP: &str =
+    "wait for a signal, not for time: a sleep is too long on most days and too short on the bad one";
+
+/// The one file of tests that may sleep, for those that run under a paused clock: there a sleep costs no time,
+/// and is what moves the clock.
+const MAY_SLEEP: &str = "crates/testing/src/virtual_time.rs";
 
 /// Every file says first what it is for.
 fn opening(file: &File) -> Vec<Violation> {
@@ -38,11 +39,14 @@ fn unwanted(file: &File) -> Vec<Violation> {
     let mut in_tests = file.is_test();
     for (index, line) in code_only(&file.text).lines().enumerate() {
         in_tests |= line.trim_start().starts_with("#[cfg(test)]");
-        let in_tests_only = if in_tests { UNWANTED_IN_TESTS } else { &[] };
-        for (pattern, reason) in UNWANTED.iter().chain(in_tests_only) {
+        for (pattern, reason) in UNWANTED {
             if line.contains(pattern) {
                 violations.push(Violation::new(&file.path, index + 1, format!("`{pattern}`: {reason}")));
             }
+        }
+        let in_tests_only = if in_tests && file.path != MAY_SLEEP { UNWANTED_IN_TESTS } else { &[] };
+        for word in in_tests_only.iter().filter(|word| words(line, word).next().is_some()) {
+            violations.push(Violation::new(&file.path, index + 1, format!("`{word}`: {NO_SLEEP}")));
         }
         if line.contains("cfg_attr(") && line.contains(" allow(") {
             violations.push(Violation::new(&file.path, index + 1, "use `expect` with a reason, not `allow`"));
@@ -68,6 +72,12 @@ mod tests {
     }
 
     #[test]
+    fn the_exception_is_there_and_needed() {
+        let sleeps = |file: &File| code_only(&file.text).contains("sleep(");
+        assert!(rust_files().any(|file| file.path == MAY_SLEEP && sleeps(file)), "take {MAY_SLEEP} off");
+    }
+
+    #[test]
     fn a_file_without_a_purpose_is_found() {
         for text in ["", "use std::fmt;\n", "// A comment.\n", "//!\n//! Late.\n", "\n//! Second line.\n"] {
             assert_lines(&opening(&File::new("crates/api/src/lib.rs", text)), &[1]);
@@ -84,5 +94,10 @@ mod tests {
         let found = unwanted(&File::new("crates/api/src/lib.rs", text));
         assert_lines(&found, &[2, 3, 4, 5, 6, 7, 11]);
         assert_lines(&unwanted(&File::new("crates/api/tests/a.rs", "fn a() { sleep(ONE); }\n")), &[1]);
+        let text = "use tokio::time::sleep as pass;\nuse tokio::time::{Instant, sleep_until};\n";
+        assert_lines(&unwanted(&File::new("crates/api/tests/a.rs", text)), &[1, 2]);
+        assert_lines(&unwanted(&File::new(MAY_SLEEP, text)), &[]);
+        let text = "#[path = \"../other/tests/chance.rs\"]\nmod chance;\n";
+        assert_lines(&unwanted(&File::new("crates/api/tests/a.rs", text)), &[1]);
     }
 }

@@ -36,9 +36,13 @@ impl File {
         self.path.strip_prefix("crates/")?.split_once('/').map(|(folder, _)| folder)
     }
 
-    /// Whether all of the file is test code: a test binary, a module of tests, or the conformance suite.
+    /// Whether all of the file is test code: a test binary, a module of tests, the conformance suite, or the
+    /// crate that tests share.
     #[must_use]
     pub fn is_test(&self) -> bool {
+        if self.crate_folder() == Some("testing") {
+            return true;
+        }
         let mut parts = self.path.split('/');
         parts.any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "conformance" | "conformance.rs"))
     }

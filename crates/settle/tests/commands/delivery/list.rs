@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use settle_domain::delivery::DeliveryStatus;
+use settle_testing::binary::{Settle, keys};
 
 use super::{OLD, OTHER_URL, URL, YOUNG, dead, delivery};
-use crate::binary::{Settle, keys};
 
 on_both_stores! {
     every_field_is_printed,

@@ -5,10 +5,12 @@ use settle_domain::delivery::DeliveryStatus;
 use settle_domain::ids::MerchantId;
 use settle_store::DeliveryFilter;
 use settle_store::conformance::fixtures;
+use settle_testing::binary::{Settle, block_on, keys};
+use settle_testing::serving::PATIENCE;
 
 use super::{OLD, OTHER_URL, URL, YOUNG, dead, delivery, merchant, put_endpoint, totals};
-use crate::binary::{Settle, block_on, keys};
-use crate::serving::PATIENCE;
+
+use crate::BINARY;
 
 on_both_stores! {
     by_id,
@@ -135,7 +137,7 @@ fn more_than_one_batch(settle: &Settle) {
 /// On PostgreSQL, where the service may run elsewhere.
 #[test]
 fn a_service_elsewhere_is_woken() {
-    let settle = Settle::postgres();
+    let settle = Settle::postgres(BINARY);
     let merchant = merchant(&settle);
     let id = dead(&settle, &merchant);
     let woken = block_on(async {

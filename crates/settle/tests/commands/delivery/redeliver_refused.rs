@@ -1,9 +1,9 @@
 //! `settle delivery redeliver`: what is refused, and that nothing is half done.
 
 use settle_domain::delivery::DeliveryStatus;
+use settle_testing::binary::Settle;
 
 use super::{URL, YOUNG, dead, delivery, merchant, totals};
-use crate::binary::Settle;
 
 const UNKNOWN: &str = "0190d3c4-7c00-7000-8000-0000000000ab";
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 use settle_domain::ids::MerchantId;
 
+use super::client::{OperatorClient, SETTLEMENTS, completed, hold, seen};
 use super::listener::recorder;
-use super::office::{Office, SETTLEMENTS, completed, hold, seen};
 use crate::raw::Connection;
 use crate::service::{Service, Setup};
 
@@ -22,28 +22,28 @@ const BYTES_MAX: usize = 4 * 1_024 * 1_024;
 /// What the slow clients of these tests are cut off after.
 const SHORT: Duration = Duration::from_millis(200);
 
-fn head(office: &Office, rest: &str) -> String {
-    let token = &office.token;
+fn head(client: &OperatorClient, rest: &str) -> String {
+    let token = &client.token;
     format!("POST {SETTLEMENTS} HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer {token}\r\n{rest}\r\n\r\n")
 }
 
 async fn the_longest_body_is_4_mib(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let mut body = completed(&merchant, json!({})).to_string();
     body.push_str(&" ".repeat(BYTES_MAX - body.len()));
-    assert_eq!(office.post_text(body).await.ok()["recorded"], 1);
-    let mut connection = Connection::to(office.listener.address).await;
-    connection.write(head(&office, &format!("content-length: {}", BYTES_MAX + 1))).await;
+    assert_eq!(client.post_text(body).await.ok()["recorded"], 1);
+    let mut connection = Connection::to(client.listener.address).await;
+    connection.write(head(&client, &format!("content-length: {}", BYTES_MAX + 1))).await;
     let answer = connection.next().await;
     hold(&answer);
     answer.refused(413, "invalid_body");
 }
 
 async fn a_chunked_body_is_counted_too(setup: Setup) {
-    let office = Office::open(setup).await;
-    let mut connection = Connection::to(office.listener.address).await;
-    connection.write(head(&office, "transfer-encoding: chunked")).await;
+    let client = OperatorClient::start(setup).await;
+    let mut connection = Connection::to(client.listener.address).await;
+    connection.write(head(&client, "transfer-encoding: chunked")).await;
     connection.write(format!("{:x}\r\n[{}", BYTES_MAX + 1, " ".repeat(BYTES_MAX))).await;
     let answer = connection.next().await;
     hold(&answer);
@@ -51,9 +51,9 @@ async fn a_chunked_body_is_counted_too(setup: Setup) {
 }
 
 async fn a_body_that_never_ends_is_a_400(setup: Setup) {
-    let office = Office::open_with(setup, |state| state.body_timeout = SHORT).await;
-    let mut connection = Connection::to(office.listener.address).await;
-    connection.write(head(&office, "content-length: 9")).await;
+    let client = OperatorClient::start_with(setup, |state| state.body_timeout = SHORT).await;
+    let mut connection = Connection::to(client.listener.address).await;
+    connection.write(head(&client, "content-length: 9")).await;
     connection.write("[{").await;
     let answer = connection.next().await;
     hold(&answer);
@@ -68,14 +68,14 @@ async fn locked(service: &Service, merchant: MerchantId) -> Box<dyn settle_store
 }
 
 async fn an_answer_that_takes_too_long_is_a_503_and_can_be_asked_for_again(setup: Setup) {
-    let office = Office::open_with(setup, |state| state.envelope.request_timeout = SHORT).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start_with(setup, |state| state.envelope.request_timeout = SHORT).await;
+    let merchant = client.service.merchant().await;
     let body = completed(&merchant, json!({}));
-    let lock = locked(&office.service, merchant.id).await;
-    office.post(&body).await.refused(503, "internal_error");
+    let lock = locked(&client.service, merchant.id).await;
+    client.post(&body).await.refused(503, "internal_error");
     drop(lock);
     // The first one may have been recorded meanwhile; it is there once either way.
-    office.post(&body).await.ok();
+    client.post(&body).await.ok();
     assert_eq!(seen(&merchant).await, (1, 0));
 }
 
@@ -83,8 +83,8 @@ async fn a_store_that_goes_away_is_a_503(setup: Setup) {
     let away = settle_store_sqlite::testing::scratch().await;
     away.close().await;
     let store = away.share();
-    let office = Office::open_with(setup, |state| state.recorder = recorder(store)).await;
-    let merchant = office.service.merchant().await;
-    let error = office.post(&completed(&merchant, json!({}))).await.refused(503, "internal_error");
+    let client = OperatorClient::start_with(setup, |state| state.recorder = recorder(store)).await;
+    let merchant = client.service.merchant().await;
+    let error = client.post(&completed(&merchant, json!({}))).await.refused(503, "internal_error");
     assert!(!error.to_string().contains("database"), "the cause is for the log: {error}");
 }

@@ -21,8 +21,9 @@ use settle_shards::keeper::Keeper;
 use settle_shards::leases::StoreLeases;
 use settle_store::conformance::fixtures;
 use settle_store::{Merchant, Store};
+use settle_testing::virtual_time::pass;
 use tokio::sync::{Mutex, Notify};
-use tokio::time::{sleep as pass, timeout};
+use tokio::time::timeout;
 
 use crate::endpoint::Endpoints;
 use crate::faults::{Database, exclusive};
@@ -85,7 +86,7 @@ pub fn run_seeds(seeds: Range<u64>, scenario: Scenario) {
             if let Err(fault) = tokio::spawn(simulation.run()).await {
                 panic!("seed {seed} fails: {fault}\n{}", world.story());
             }
-            unclaimed_sends += world.books().unclaimed_sends;
+            unclaimed_sends += world.known().unclaimed_sends;
         }
         assert!(unclaimed_sends > 0 || !are_many, "nothing that was handed over was sent without a claim");
     });
@@ -117,7 +118,7 @@ impl Simulation {
     }
 
     async fn run(mut self) {
-        for _ in 0..=self.world.dice.below(3) {
+        for _ in 0..=self.world.chance.below(3) {
             self.add_merchant().await;
         }
         let this = Arc::new(self);
@@ -132,7 +133,7 @@ impl Simulation {
     /// A part of the database, with the faults of this life.
     fn database<Part>(&self, part: Part) -> Database<Part> {
         let (turn, world) = (self.turn.clone(), self.world.clone());
-        let life = world.books().crashes;
+        let life = world.known().crashes;
         Database { part: Arc::new(part), turn, world, life }
     }
 
@@ -166,7 +167,7 @@ impl Simulation {
     async fn keep_dispatching(&self, living: &tokio::task::JoinHandle<()>) {
         while !(living.is_finished() && self.world.is_over()) {
             let stop = Notify::new();
-            let lifetime = self.world.dice.up_to(Duration::from_secs(8));
+            let lifetime = self.world.chance.up_to(Duration::from_secs(8));
             let over = async {
                 while !(living.is_finished() && self.world.is_over()) {
                     pass(Duration::from_millis(100)).await;
@@ -186,18 +187,18 @@ impl Simulation {
                 () = self.world.crash.notified() => {}
             }
             self.world.crashed();
-            pass(self.world.dice.up_to(Duration::from_millis(300))).await;
+            pass(self.world.chance.up_to(Duration::from_millis(300))).await;
         }
     }
 
     /// What merchants and the service do meanwhile.
     async fn live(self: Arc<Self>) {
-        let dice = &self.world.dice;
+        let chance = &self.world.chance;
         let until = self.world.clock.now().plus(self.scenario.active);
         while self.world.clock.now() < until {
-            pass(dice.up_to(self.scenario.active / 4)).await;
-            let merchant = *dice.pick(&self.merchants);
-            match dice.below(10) {
+            pass(chance.up_to(self.scenario.active / 4)).await;
+            let merchant = *chance.pick(&self.merchants);
+            match chance.below(10) {
                 0..=5 => self.settle(merchant).await,
                 6 => self.set_endpoint(merchant).await,
                 7 => self.clear_endpoint(merchant).await,
@@ -224,10 +225,10 @@ impl Simulation {
     /// at once or late, or told of the merchant, or nobody is woken.
     async fn settle(&self, merchant: MerchantId) {
         let (store, world, entropy) = (self.store.clone(), self.world.clone(), self.entropy.clone());
-        let number = 1 + self.world.dice.below(4);
-        let (is_handed_over, is_told) = (self.world.dice.once_in(2), !self.world.dice.once_in(4));
-        let delay = self.world.dice.up_to(Duration::from_millis(200));
-        let delay = if self.world.dice.once_in(2) { delay } else { Duration::ZERO };
+        let number = 1 + self.world.chance.below(4);
+        let (is_handed_over, is_told) = (self.world.chance.once_in(2), !self.world.chance.once_in(4));
+        let delay = self.world.chance.up_to(Duration::from_millis(200));
+        let delay = if self.world.chance.once_in(2) { delay } else { Duration::ZERO };
         let wake = self.wake.clone();
         let handed_over = exclusive(&self.turn, async move {
             let now = world.clock.now();
@@ -260,7 +261,7 @@ impl Simulation {
     }
 
     async fn set_endpoint(&self, merchant: MerchantId) {
-        let text = format!("whsec-{}", self.world.dice.below(u64::MAX));
+        let text = format!("whsec-{}", self.world.chance.below(u64::MAX));
         let secret = WebhookSecret::parse(text.clone()).expect("a secret");
         let sealed = self.ring.seal(merchant, &secret, &*self.entropy);
         let endpoint = Endpoint { url: "https://merchant.example/".to_owned(), secret: sealed };
@@ -268,7 +269,7 @@ impl Simulation {
         exclusive(&self.turn, async move {
             fixtures::put_endpoint(&*store, merchant, &endpoint).await;
             world.tell("a secret is set");
-            world.books().secrets.insert(merchant, Some(text));
+            world.known().secrets.insert(merchant, Some(text));
         })
         .await;
     }
@@ -279,9 +280,9 @@ impl Simulation {
             let now = world.clock.now();
             let ended = fixtures::clear_endpoint(&*store, merchant, now).await;
             world.tell(format_args!("an endpoint is cleared, {ended} end"));
-            let mut books = world.books();
-            books.secrets.insert(merchant, None);
-            for tracked in books.deliveries.values_mut().filter(|tracked| tracked.merchant == merchant) {
+            let mut known = world.known();
+            known.secrets.insert(merchant, None);
+            for tracked in known.deliveries.values_mut().filter(|tracked| tracked.merchant == merchant) {
                 let _ = tracked.state.apply(DeliveryEvent::EndpointGone, now, &world.retry);
             }
         })
@@ -292,7 +293,7 @@ impl Simulation {
         let (store, world, wake) = (self.store.clone(), self.world.clone(), self.wake.clone());
         exclusive(&self.turn, async move {
             let dead: Vec<_> = world
-                .books()
+                .known()
                 .deliveries
                 .values()
                 .filter(|tracked| {
@@ -304,8 +305,8 @@ impl Simulation {
                 let now = world.clock.now();
                 let requeued = fixtures::requeue(&*store, merchant, id, now).await.expect("it is dead");
                 world.tell(format_args!("redelivery of {id} is asked for"));
-                let mut books = world.books();
-                let tracked = books.deliveries.get_mut(&id).expect("it is tracked");
+                let mut known = world.known();
+                let tracked = known.deliveries.get_mut(&id).expect("it is tracked");
                 tracked.state.apply(DeliveryEvent::RedeliveryAsked, now, &world.retry).expect("it is dead");
                 assert_eq!(tracked.state, requeued);
             }
@@ -326,15 +327,15 @@ impl Simulation {
             alerts.iter().map(|alert| alert.deaths).sum()
         })
         .await;
-        assert_eq!(alerted, i64::try_from(self.world.books().deaths).expect("few"));
+        assert_eq!(alerted, i64::try_from(self.world.known().deaths).expect("few"));
         for merchant in &self.merchants {
             let (store, merchant_id) = (self.store.clone(), *merchant);
             let rows = exclusive(&self.turn, async move { all_deliveries(&*store, merchant_id).await }).await;
-            let books = self.world.books();
-            let own = books.deliveries.values().filter(|tracked| tracked.merchant == *merchant);
+            let known = self.world.known();
+            let own = known.deliveries.values().filter(|tracked| tracked.merchant == *merchant);
             assert_eq!(rows.len(), own.count());
             for row in rows {
-                assert_eq!(books.deliveries[&row.delivery_id].state, row);
+                assert_eq!(known.deliveries[&row.delivery_id].state, row);
             }
         }
     }
@@ -353,7 +354,7 @@ async fn track(
         };
         let body = settlement.record.notification();
         let tracked = Tracked { merchant, body, answered: false, state: row };
-        world.books().deliveries.insert(tracked.state.delivery_id, tracked);
+        world.known().deliveries.insert(tracked.state.delivery_id, tracked);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::office::{Office, completed, details, seen, send};
+use super::client::{OperatorClient, completed, details, seen, send};
 use crate::merchant::Merchant;
 use crate::service::{NOW, Setup};
 
@@ -36,76 +36,76 @@ fn record(completed: &Value) -> Value {
 }
 
 async fn one_settlement_is_recorded(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let one = completed(&merchant, json!({}));
-    assert_eq!(office.post(&one).await.ok(), answer(1, 0, 0));
+    assert_eq!(client.post(&one).await.ok(), answer(1, 0, 0));
     let page = merchant.get("/v1/settlements").await.ok();
     assert_eq!(page["settlements"], json!([record(&one)]));
 }
 
 async fn a_list_is_recorded_for_every_merchant_in_it(setup: Setup) {
-    let office = Office::open(setup).await;
-    let (one, other) = (office.notified_merchant().await, office.service.merchant().await);
+    let client = OperatorClient::start(setup).await;
+    let (one, other) = (client.notified_merchant().await, client.service.merchant().await);
     let list = [completed(&one, json!({})), completed(&other, json!({})), completed(&one, json!({}))];
-    assert_eq!(office.post(&json!(list)).await.ok(), answer(3, 0, 2));
+    assert_eq!(client.post(&json!(list)).await.ok(), answer(3, 0, 2));
     assert_eq!((seen(&one).await, seen(&other).await), ((2, 2), (1, 0)));
     assert_eq!(other.get("/v1/settlements").await.ok()["settlements"], json!([record(&list[1])]));
     assert_eq!(
-        office.post(&json!([completed(&one, json!({}))])).await.ok(),
+        client.post(&json!([completed(&one, json!({}))])).await.ok(),
         answer(1, 0, 1),
         "a list of one"
     );
 }
 
 async fn a_thousand_are_taken_and_not_one_more(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
     let mut list: Vec<Value> = (0..1_001).map(|_| completed(&merchant, json!({}))).collect();
-    let refused = office.post(&json!(list)).await;
+    let refused = client.post(&json!(list)).await;
     assert_eq!(
         details(&refused, 422, "admin_validation_failed"),
         ["a list has 1 to 1000 settlements, not 1001"]
     );
     assert_eq!(seen(&merchant).await, (0, 0));
     list.pop();
-    assert_eq!(office.post(&json!(list)).await.ok(), answer(1_000, 0, 1_000));
+    assert_eq!(client.post(&json!(list)).await.ok(), answer(1_000, 0, 1_000));
     assert_eq!(seen(&merchant).await, (1_000, 1_000));
 }
 
 /// Idempotent by `settlement_id`: who was cut off sends it again.
 async fn the_same_again_changes_nothing(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
     let one = completed(&merchant, json!({}));
-    assert_eq!(office.post(&one).await.ok(), answer(1, 0, 1));
-    assert_eq!(office.post(&one).await.ok(), answer(0, 1, 0));
+    assert_eq!(client.post(&one).await.ok(), answer(1, 0, 1));
+    assert_eq!(client.post(&one).await.ok(), answer(0, 1, 0));
     // The same content in other words.
     let mut other = one.clone();
     other["incoming_amount"] = json!("1000");
     other["completed_at"] = json!("2026-01-31T09:31:02.12-03:00");
-    assert_eq!(office.post(&json!([other, completed(&merchant, json!({}))])).await.ok(), answer(1, 1, 1));
+    assert_eq!(client.post(&json!([other, completed(&merchant, json!({}))])).await.ok(), answer(1, 1, 1));
     assert_eq!(seen(&merchant).await, (2, 2));
 }
 
 async fn the_same_twice_in_a_list_is_recorded_and_notified_once(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
     let one = completed(&merchant, json!({}));
-    assert_eq!(office.post(&json!([one, one])).await.ok(), answer(1, 1, 1));
+    assert_eq!(client.post(&json!([one, one])).await.ok(), answer(1, 1, 1));
     assert_eq!(seen(&merchant).await, (1, 1));
 }
 
 async fn many_at_once_are_each_answered(setup: Setup) {
-    let office = Office::open(setup).await;
-    let (one, other) = (office.notified_merchant().await, office.notified_merchant().await);
+    let client = OperatorClient::start(setup).await;
+    let (one, other) = (client.notified_merchant().await, client.notified_merchant().await);
     let shared = completed(&one, json!({}));
     let mut different = shared.clone();
     different["incoming_amount"] = json!("7");
     let (first, second) = (completed(&other, json!({})), completed(&other, json!({})));
-    office.post(&shared).await.ok();
+    client.post(&shared).await.ok();
     let (again, conflict) = (json!([shared, first]), json!([completed(&one, json!({})), different]));
-    let answers = tokio::join!(office.post(&again), office.post(&conflict), office.post(&second));
+    let answers = tokio::join!(client.post(&again), client.post(&conflict), client.post(&second));
     assert_eq!(answers.0.ok(), answer(1, 1, 1));
     answers.1.refused(409, "conflict");
     assert_eq!(answers.2.ok(), answer(1, 0, 1));
@@ -114,12 +114,12 @@ async fn many_at_once_are_each_answered(setup: Setup) {
 
 /// "Internal pricing, spread revenue and partner commission are never exposed."
 async fn pricing_is_kept_and_never_shown(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
     let pricing =
         json!({ "provider_rate": "5.3141592", "spread_revenue": "2718.28", "partner_commission": "0.5772" });
     let mut one = completed(&merchant, json!({ "pricing": pricing }));
-    assert_eq!(office.post(&one).await.ok(), answer(1, 0, 1));
+    assert_eq!(client.post(&one).await.ok(), answer(1, 0, 1));
     for path in ["/v1/settlements", "/v1/webhook/deliveries", "/v1/webhook"] {
         let text = merchant.get(path).await.text;
         for unwanted in ["pricing", "provider_rate", "spread", "commission", "3141592", "2718", "5772"] {
@@ -127,11 +127,11 @@ async fn pricing_is_kept_and_never_shown(setup: Setup) {
         }
     }
     // It was kept: with other pricing it is another settlement.
-    assert_eq!(office.post(&one).await.ok(), answer(0, 1, 0));
+    assert_eq!(client.post(&one).await.ok(), answer(0, 1, 0));
     one["pricing"]["spread_revenue"] = json!("2718.29");
-    office.post(&one).await.refused(409, "conflict");
+    client.post(&one).await.refused(409, "conflict");
     one["pricing"] = Value::Null;
-    office.post(&one).await.refused(409, "conflict");
+    client.post(&one).await.refused(409, "conflict");
 }
 
 async fn deliveries(merchant: &Merchant) -> Value {
@@ -139,10 +139,10 @@ async fn deliveries(merchant: &Merchant) -> Value {
 }
 
 async fn a_delivery_is_pending_at_once(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
     let one = completed(&merchant, json!({}));
-    office.post(&one).await.ok();
+    client.post(&one).await.ok();
     let deliveries = deliveries(&merchant).await;
     let expected = json!([{
         "delivery_id": deliveries[0]["delivery_id"],
@@ -161,12 +161,12 @@ async fn a_delivery_is_pending_at_once(setup: Setup) {
 }
 
 async fn the_url_is_that_of_the_moment(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
-    office.post(&completed(&merchant, json!({}))).await.ok();
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
+    client.post(&completed(&merchant, json!({}))).await.ok();
     merchant.put("/v1/webhook", &json!({ "webhook_url": "https://merchant.example/moved" })).await.ok();
     assert_eq!(deliveries(&merchant).await[0]["url"], "https://merchant.example/hook");
-    office.post(&completed(&merchant, json!({}))).await.ok();
+    client.post(&completed(&merchant, json!({}))).await.ok();
     let urls = deliveries(&merchant).await;
     let urls: Vec<&str> = urls.as_array().unwrap().iter().map(|row| row["url"].as_str().unwrap()).collect();
     assert!(urls.contains(&"https://merchant.example/hook"), "{urls:?}");
@@ -174,25 +174,25 @@ async fn the_url_is_that_of_the_moment(setup: Setup) {
 }
 
 async fn without_an_endpoint_there_is_no_delivery(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let one = completed(&merchant, json!({}));
-    assert_eq!(office.post(&one).await.ok(), answer(1, 0, 0));
+    assert_eq!(client.post(&one).await.ok(), answer(1, 0, 0));
     merchant.set_webhook().await;
-    assert_eq!(office.post(&one).await.ok(), answer(0, 1, 0), "who sets one later hears nothing of it");
+    assert_eq!(client.post(&one).await.ok(), answer(0, 1, 0), "who sets one later hears nothing of it");
     assert_eq!(seen(&merchant).await, (1, 0));
     merchant.put("/v1/webhook", &json!({ "webhook_url": null })).await.ok();
-    assert_eq!(office.post(&completed(&merchant, json!({}))).await.ok(), answer(1, 0, 0));
+    assert_eq!(client.post(&completed(&merchant, json!({}))).await.ok(), answer(1, 0, 0));
     assert_eq!(seen(&merchant).await, (2, 0));
 }
 
 async fn json_by_any_name_is_taken(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let one = completed(&merchant, json!({})).to_string();
-    assert_eq!(office.post_text(one.clone()).await.ok(), answer(1, 0, 0), "without a type");
+    assert_eq!(client.post_text(one.clone()).await.ok(), answer(1, 0, 0), "without a type");
     for kind in ["application/json; charset=utf-8", "Application/JSON", "application/vnd.settle+json"] {
-        let ask = office.authorized().header("content-type", kind).body(one.clone());
+        let ask = client.authorized().header("content-type", kind).body(one.clone());
         assert_eq!(send(ask).await.ok(), answer(0, 1, 0), "{kind}");
     }
 }

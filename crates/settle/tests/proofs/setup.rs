@@ -1,22 +1,23 @@
-//! The scene of a proof: a store, merchants with webhooks, a receiver, and the question how it all ended.
+//! The setup of a proof: a store, merchants with webhooks, a receiver, and the question how it all ended.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::binary::Settle;
-use crate::book::Hub;
+use settle_testing::binary::Settle;
+use settle_testing::serving::{Serving, ask, get};
+
 use crate::load::Load;
 use crate::receiver::{Receiver, secret};
-use crate::serving::{Serving, ask, get};
+use crate::tally::SharedTally;
 
 /// `webhook.in_flight`: few enough that a repetition too many is seen.
 pub const IN_FLIGHT: usize = 64;
 
-/// All that a proof plays with, but the service.
-pub struct Scene {
+/// Everything that a proof needs besides the service.
+pub struct Setup {
     pub settle: Settle,
     pub receiver: Receiver,
-    pub hub: Arc<Hub>,
+    pub tally: Arc<SharedTally>,
     pub token: String,
     /// The merchants' ids.
     pub merchants: Vec<String>,
@@ -24,9 +25,9 @@ pub struct Scene {
     pub keys: Vec<String>,
 }
 
-impl Scene {
+impl Setup {
     /// So many merchants, still without webhooks, in an empty store.
-    pub fn new(mut settle: Settle, merchants: usize) -> Scene {
+    pub fn new(mut settle: Settle, merchants: usize) -> Setup {
         settle.set("SETTLE_WEBHOOK__ALLOW_HTTP", "true");
         settle.set("SETTLE_WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8");
         settle.set("SETTLE_WEBHOOK__IN_FLIGHT", &IN_FLIGHT.to_string());
@@ -36,14 +37,14 @@ impl Scene {
         let receiver = Receiver::start(merchants);
         let merchants: Vec<String> = (0..merchants).map(|_| settle.merchant()).collect();
         let keys = merchants.iter().map(|merchant| settle.key(merchant).1).collect();
-        let hub = receiver.hub.clone();
-        Scene { settle, receiver, hub, token, merchants, keys }
+        let tally = receiver.tally.clone();
+        Setup { settle, receiver, tally, token, merchants, keys }
     }
 
     /// Starts the service and tells the load of it: the service and the address of the merchant API.
     pub fn serve(&self) -> (Serving, SocketAddr) {
         let (serving, api, operator) = Serving::ready(&self.settle);
-        self.hub.change(|book| book.operators = vec![operator]);
+        self.tally.change(|tally| tally.operators = vec![operator]);
         (serving, api)
     }
 
@@ -59,23 +60,23 @@ impl Scene {
 
     /// Starts the load.
     pub fn load(&self, threads: usize) -> Load {
-        Load::start(&self.hub, &self.token, &self.merchants, threads)
+        Load::start(&self.tally, &self.token, &self.merchants, threads)
     }
 
     /// Waits until everything acknowledged has arrived and is recorded; fails if anything was lost, died, or
     /// was not what it should be.
     pub fn check(&self, api: SocketAddr) {
-        self.hub.wait("everything has arrived", crate::book::Book::is_complete);
+        self.tally.wait("everything has arrived", crate::tally::Tally::is_complete);
         let mut delivered = 0;
         for key in &self.keys {
             let what = "the last outcome is recorded";
-            self.hub.retry(what, || (total(api, "pending", key) == 0).then_some(()));
+            self.tally.retry(what, || (total(api, "pending", key) == 0).then_some(()));
             assert_eq!(total(api, "dead", key), 0);
             delivered += total(api, "delivered", key);
         }
-        let book = self.hub.book();
-        assert_eq!(book.faults, Vec::<String>::new());
-        assert_eq!(delivered, book.acknowledged, "what was acknowledged is recorded as delivered");
+        let tally = self.tally.read();
+        assert_eq!(tally.faults, Vec::<String>::new());
+        assert_eq!(delivered, tally.acknowledged, "what was acknowledged is recorded as delivered");
     }
 }
 

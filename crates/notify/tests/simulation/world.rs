@@ -14,10 +14,9 @@ use settle_domain::time::Timestamp;
 use settle_notify::dispatcher::queue::Outcome;
 use settle_notify::notification::Notification;
 use settle_store::Claimed;
+use settle_testing::chance::Chance;
 use tokio::sync::Notify;
 use tokio::time::Instant;
-
-use crate::dice::Dice;
 
 /// Lines of the story that a failure shows.
 const STORY_LINES: usize = 60;
@@ -47,7 +46,7 @@ pub struct Tracked {
 
 /// Everything that is known.
 #[derive(Default)]
-pub struct Books {
+pub struct Known {
     pub deliveries: BTreeMap<DeliveryId, Tracked>,
     /// What the living dispatcher has claimed and not sent yet, with the secret it was given.
     claimed: HashMap<DeliveryId, String>,
@@ -69,82 +68,82 @@ pub struct Books {
 }
 
 pub struct World {
-    pub dice: Dice,
+    pub chance: Chance,
     pub clock: Arc<VirtualClock>,
     pub retry: RetryPolicy,
     /// Tells the scenario that the dispatcher dies now.
     pub crash: Notify,
-    books: Mutex<Books>,
+    known: Mutex<Known>,
 }
 
 impl World {
     pub fn new(seed: u64, retry: RetryPolicy) -> World {
         let origin = "2026-01-31T09:30:00Z".parse().expect("a time");
         World {
-            dice: Dice::new(seed),
+            chance: Chance::new(seed),
             clock: Arc::new(VirtualClock { origin, started: Instant::now() }),
             retry,
             crash: Notify::new(),
-            books: Mutex::default(),
+            known: Mutex::default(),
         }
     }
 
-    pub fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     pub fn tell(&self, line: impl std::fmt::Display) {
         let now = self.clock.now();
-        let mut books = self.books();
-        books.story.push_back(format!("{now} {line}"));
-        if books.story.len() > STORY_LINES {
-            books.story.pop_front();
+        let mut known = self.known();
+        known.story.push_back(format!("{now} {line}"));
+        if known.story.len() > STORY_LINES {
+            known.story.pop_front();
         }
     }
 
     pub fn story(&self) -> String {
-        self.books().story.iter().cloned().collect::<Vec<_>>().join("\n")
+        self.known().story.iter().cloned().collect::<Vec<_>>().join("\n")
     }
 
     /// The dispatcher is dead: what it had claimed is forgotten with it.
     pub fn crashed(&self) {
         self.tell("the dispatcher dies");
-        let mut books = self.books();
-        books.claimed.clear();
-        books.unrecorded.clear();
-        books.crashes += 1;
+        let mut known = self.known();
+        known.claimed.clear();
+        known.unrecorded.clear();
+        known.crashes += 1;
     }
 
     /// Only what is pending and due may be claimed, and nothing twice. What was asked by a dispatcher that
     /// has died meanwhile is answered to nobody.
     pub fn check_claims(&self, life: usize, found: &[Claimed]) {
-        if life != self.books().crashes {
+        if life != self.known().crashes {
             return;
         }
         let now = self.clock.now();
         for claimed in found {
             let id = claimed.delivery.delivery_id;
             self.tell(format_args!("claimed {id}"));
-            let mut books = self.books();
-            let tracked = &books.deliveries[&id];
+            let mut known = self.known();
+            let tracked = &known.deliveries[&id];
             assert_eq!(tracked.state, claimed.delivery, "a claim gives what is stored");
             assert_eq!(claimed.delivery.status, DeliveryStatus::Pending);
             assert!(claimed.delivery.next_attempt_at <= now, "{id} is claimed before its time");
             assert!(claimed.delivery.attempts < self.retry.attempts_max, "{id}: a 9th attempt");
             assert_eq!(claimed.record.notification(), tracked.body, "{id}: the bytes are not frozen");
-            let secret = books.secrets[&tracked.merchant].clone();
+            let secret = known.secrets[&tracked.merchant].clone();
             assert_eq!(claimed.secret.is_some(), secret.is_some(), "{id}: the present secret");
             if let Some(secret) = secret {
-                assert!(books.claimed.insert(id, secret).is_none(), "{id} is claimed twice");
+                assert!(known.claimed.insert(id, secret).is_none(), "{id} is claimed twice");
             }
         }
     }
 
     /// Deliveries are handed over to the dispatcher, which may send them or leave them to a claim.
     pub fn handed_over(&self, merchant: MerchantId, deliveries: impl Iterator<Item = DeliveryId>) {
-        let mut books = self.books();
-        let secret = books.secrets[&merchant].clone().expect("what is enqueued has an endpoint");
-        books.handed_over.extend(deliveries.map(|delivery| (delivery, secret.clone())));
+        let mut known = self.known();
+        let secret = known.secrets[&merchant].clone().expect("what is enqueued has an endpoint");
+        known.handed_over.extend(deliveries.map(|delivery| (delivery, secret.clone())));
     }
 
     /// An attempt reaches the endpoint. What is wrong with it is told at the end.
@@ -153,7 +152,7 @@ impl World {
         let wrong = |fault: &(dyn std::any::Any + Send)| {
             fault.downcast_ref::<String>().cloned().unwrap_or_else(|| "an attempt is wrong".to_owned())
         };
-        sent.inspect_err(|fault| self.books().wrong_sends.push(wrong(&**fault))).ok()
+        sent.inspect_err(|fault| self.known().wrong_sends.push(wrong(&**fault))).ok()
     }
 
     fn check_sent(&self, notification: &Notification) -> DeliveryId {
@@ -161,13 +160,13 @@ impl World {
         let id: DeliveryId = header(DELIVERY_ID_HEADER).parse().expect("an id");
         self.tell(format_args!("sent {id}"));
         let now = self.clock.now();
-        let mut books = self.books();
-        books.sends += 1;
-        let secrets = [books.claimed.remove(&id), books.handed_over.remove(&id)];
+        let mut known = self.known();
+        known.sends += 1;
+        let secrets = [known.claimed.remove(&id), known.handed_over.remove(&id)];
         assert_ne!(secrets, [None, None], "{id} is sent without being claimed or handed over, or twice");
-        assert!(books.unrecorded.insert(id), "{id} is sent again before it is recorded");
-        books.unclaimed_sends += usize::from(secrets[0].is_none());
-        let tracked = &books.deliveries[&id];
+        assert!(known.unrecorded.insert(id), "{id} is sent again before it is recorded");
+        known.unclaimed_sends += usize::from(secrets[0].is_none());
+        let tracked = &known.deliveries[&id];
         assert_ne!(tracked.state.status, DeliveryStatus::Delivered, "{id} is sent after it was delivered");
         assert!(tracked.state.next_attempt_at <= now, "{id} is sent before its time");
         assert!(tracked.state.attempts < self.retry.attempts_max, "{id}: a 9th attempt");
@@ -184,7 +183,7 @@ impl World {
 
     /// The endpoint has answered with 2xx in time, whether the dispatcher lives to hear it or not.
     pub fn answered(&self, id: DeliveryId) {
-        self.books().deliveries.get_mut(&id).expect("it was sent").answered = true;
+        self.known().deliveries.get_mut(&id).expect("it was sent").answered = true;
     }
 
     /// Outcomes are in the database: each must be a step of the state table.
@@ -192,14 +191,14 @@ impl World {
         for outcome in outcomes {
             let after = &outcome.state.delivery;
             let id = after.delivery_id;
-            self.books().unrecorded.remove(&id);
+            self.known().unrecorded.remove(&id);
             if !changed.contains(&id) {
                 self.tell(format_args!("not recorded {id}: it has changed meanwhile"));
                 continue;
             }
             self.tell(format_args!("recorded {id}: {} after {} attempts", after.status, after.attempts));
-            let mut books = self.books();
-            let tracked = books.deliveries.get_mut(&id).expect("it was sent");
+            let mut known = self.known();
+            let tracked = known.deliveries.get_mut(&id).expect("it was sent");
             let mut expected = tracked.state.clone();
             let event = event_of(after);
             // The time of an attempt is the outcome's own: it lies between sending and recording.
@@ -217,21 +216,21 @@ impl World {
             tracked.state = after.clone();
             if outcome.alert {
                 assert_eq!((after.status, after.attempts), (DeliveryStatus::Dead, self.retry.attempts_max));
-                books.deaths += 1;
+                known.deaths += 1;
             }
         }
     }
 
     /// Whether every delivery has come to its end.
     pub fn is_over(&self) -> bool {
-        self.books().deliveries.values().all(|tracked| tracked.state.status != DeliveryStatus::Pending)
+        self.known().deliveries.values().all(|tracked| tracked.state.status != DeliveryStatus::Pending)
     }
 
     /// What must hold of every delivery at the end.
     pub fn check_end(&self) {
-        let wrong_sends = std::mem::take(&mut self.books().wrong_sends);
+        let wrong_sends = std::mem::take(&mut self.known().wrong_sends);
         assert!(wrong_sends.is_empty(), "{}", wrong_sends.join("\n"));
-        for (id, tracked) in &self.books().deliveries {
+        for (id, tracked) in &self.known().deliveries {
             let state = &tracked.state;
             match state.status {
                 DeliveryStatus::Pending => panic!("{id} never ends"),

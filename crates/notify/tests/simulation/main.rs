@@ -9,7 +9,6 @@
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the message")]
 
-mod dice;
 mod endpoint;
 mod faults;
 mod scenario;

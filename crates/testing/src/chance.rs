@@ -3,12 +3,13 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A die that falls the same way for the same seed.
-pub struct Dice(Mutex<u64>);
+/// Draws that come out the same for the same seed.
+pub struct Chance(Mutex<u64>);
 
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(Mutex::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+impl Chance {
+    /// The draws of this seed.
+    pub fn new(seed: u64) -> Chance {
+        Chance(Mutex::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
     fn next(&self) -> u64 {

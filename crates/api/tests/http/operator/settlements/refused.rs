@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::operator::office::{Office, completed, details, seen, send};
+use crate::operator::client::{OperatorClient, completed, details, seen, send};
 use crate::service::Setup;
 
 on_both_stores! {
@@ -22,8 +22,8 @@ on_both_stores! {
 const NOBODY: &str = "0190d3c4-7c00-7000-8000-00000000dead";
 
 async fn what_cannot_be_read_is_a_400(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let good = completed(&merchant, json!({})).to_string();
     let twice = good.replacen('{', "{\"fee_fixed\":\"1\",", 1);
     let (comma, number) = (format!("[{good},]"), format!("[{good},7]"));
@@ -45,7 +45,7 @@ async fn what_cannot_be_read_is_a_400(setup: Setup) {
         twice.as_bytes(),
     ];
     for body in bodies {
-        let answer = office.post_text(body).await;
+        let answer = client.post_text(body).await;
         assert_eq!(answer.status, 400, "{}: {}", String::from_utf8_lossy(body), answer.text);
         answer.refused(400, "invalid_body");
     }
@@ -53,12 +53,12 @@ async fn what_cannot_be_read_is_a_400(setup: Setup) {
 }
 
 async fn another_type_is_a_415(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let one = completed(&merchant, json!({}));
     for body in [one.clone(), json!([one])] {
         for kind in ["text/plain", "application/x-ndjson", "multipart/form-data", ""] {
-            let ask = office.authorized().header("content-type", kind).body(body.to_string());
+            let ask = client.authorized().header("content-type", kind).body(body.to_string());
             send(ask).await.refused(415, "invalid_body");
         }
     }
@@ -66,8 +66,8 @@ async fn another_type_is_a_415(setup: Setup) {
 }
 
 async fn bad_fields_are_named(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let bad = completed(
         &merchant,
         json!({
@@ -89,13 +89,13 @@ async fn bad_fields_are_named(setup: Setup) {
         "fee_percentage: must be less than 100 percent",
         "pricing: missing field `spread_revenue`",
     ];
-    let found = details(&office.post(&bad).await, 422, "admin_validation_failed");
+    let found = details(&client.post(&bad).await, 422, "admin_validation_failed");
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.starts_with(expected), "{found} is not {expected}");
     }
     let good = completed(&merchant, json!({}));
-    let found = details(&office.post(&json!([good, bad, good])).await, 422, "admin_validation_failed");
+    let found = details(&client.post(&json!([good, bad, good])).await, 422, "admin_validation_failed");
     assert_eq!(found.len(), expected.len(), "{found:#?}");
     for (found, expected) in found.iter().zip(expected) {
         assert!(found.starts_with(&format!("[1].{expected}")), "{found} is not {expected}");
@@ -104,7 +104,7 @@ async fn bad_fields_are_named(setup: Setup) {
 }
 
 async fn every_field_that_is_missing_is_named(setup: Setup) {
-    let office = Office::open(setup).await;
+    let client = OperatorClient::start(setup).await;
     let required = [
         "merchant_id",
         "settlement_id",
@@ -119,41 +119,41 @@ async fn every_field_that_is_missing_is_named(setup: Setup) {
         "fee_percentage",
         "fee_fixed",
     ];
-    let found = details(&office.post(&json!({})).await, 422, "admin_validation_failed");
+    let found = details(&client.post(&json!({})).await, 422, "admin_validation_failed");
     assert_eq!(found, required.map(|field| format!("{field}: is required")));
-    let found = details(&office.post(&json!([{}])).await, 422, "admin_validation_failed");
+    let found = details(&client.post(&json!([{}])).await, 422, "admin_validation_failed");
     assert_eq!(found, required.map(|field| format!("[0].{field}: is required")));
 }
 
 async fn many_problems_are_counted(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let bad = |number: usize| -> Value {
         (0..number).map(|_| completed(&merchant, json!({ "fixed_side": "neither" }))).collect()
     };
-    let found = details(&office.post(&bad(20)).await, 422, "admin_validation_failed");
+    let found = details(&client.post(&bad(20)).await, 422, "admin_validation_failed");
     assert_eq!(found.len(), 20);
     assert!(found[19].starts_with("[19].fixed_side: "), "{found:#?}");
-    let found = details(&office.post(&bad(1_000)).await, 422, "admin_validation_failed");
+    let found = details(&client.post(&bad(1_000)).await, 422, "admin_validation_failed");
     assert_eq!((found.len(), found[20].as_str()), (21, "and 980 more"));
 }
 
 async fn an_empty_list_is_refused(setup: Setup) {
-    let office = Office::open(setup).await;
-    let found = details(&office.post(&json!([])).await, 422, "admin_validation_failed");
+    let client = OperatorClient::start(setup).await;
+    let found = details(&client.post(&json!([])).await, 422, "admin_validation_failed");
     assert_eq!(found, ["a list has 1 to 1000 settlements, not 0"]);
 }
 
 async fn an_unknown_merchant_is_named(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
     let good = completed(&merchant, json!({}));
     let bad = || completed(&merchant, json!({ "merchant_id": NOBODY }));
-    let found = details(&office.post(&bad()).await, 422, "admin_validation_failed");
+    let found = details(&client.post(&bad()).await, 422, "admin_validation_failed");
     assert_eq!(found, [format!("merchant_id: there is no merchant {NOBODY}")]);
     let other = NOBODY.replace("dead", "beef");
     let list = json!([good, bad(), completed(&merchant, json!({ "merchant_id": other })), bad()]);
-    let found = details(&office.post(&list).await, 422, "admin_validation_failed");
+    let found = details(&client.post(&list).await, 422, "admin_validation_failed");
     let expected = [
         format!("[1].merchant_id: there is no merchant {NOBODY}"),
         format!("[2].merchant_id: there is no merchant {other}"),
@@ -161,52 +161,52 @@ async fn an_unknown_merchant_is_named(setup: Setup) {
     ];
     assert_eq!(found, expected);
     let many: Value = (0..25).map(|_| bad()).collect();
-    let found = details(&office.post(&many).await, 422, "admin_validation_failed");
+    let found = details(&client.post(&many).await, 422, "admin_validation_failed");
     assert_eq!((found.len(), found[20].as_str()), (21, "and 5 more"));
     assert_eq!(seen(&merchant).await, (0, 0));
 }
 
 async fn other_content_is_a_conflict(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
     let known = completed(&merchant, json!({}));
-    office.post(&known).await.ok();
+    client.post(&known).await.ok();
     let before = merchant.get("/v1/settlements").await.text;
     let mut other = known.clone();
     other["incoming_amount"] = json!("1000.01");
     let (id, merchant_id) = (known["settlement_id"].as_str().unwrap(), merchant.id);
     let text =
         format!("settlement_id: settlement {id} of merchant {merchant_id} is there with other content");
-    assert_eq!(details(&office.post(&other).await, 409, "conflict"), [text.as_str()]);
+    assert_eq!(details(&client.post(&other).await, 409, "conflict"), [text.as_str()]);
     let list = json!([completed(&merchant, json!({})), known, other]);
     // Both elements have the id; which of them is meant is for whoever sent both to say.
-    let found = details(&office.post(&list).await, 409, "conflict");
+    let found = details(&client.post(&list).await, 409, "conflict");
     assert_eq!(found, [format!("[1].{text}"), format!("[2].{text}")]);
     assert_eq!(merchant.get("/v1/settlements").await.text, before, "nothing was changed or added");
     assert_eq!(seen(&merchant).await, (1, 1));
     // The id is the merchant's own: another may have the same.
-    let stranger = office.service.merchant().await;
+    let stranger = client.service.merchant().await;
     other["merchant_id"] = json!(stranger.id.to_string());
-    office.post(&other).await.ok();
+    client.post(&other).await.ok();
 }
 
 async fn two_contents_in_one_list_are_a_conflict(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
     let one = completed(&merchant, json!({}));
     let mut other = one.clone();
     other["payin_reference"] = json!("another");
-    let found = details(&office.post(&json!([one, other])).await, 409, "conflict");
+    let found = details(&client.post(&json!([one, other])).await, 409, "conflict");
     assert_eq!(found.len(), 2, "{found:#?}");
     assert!(found[0].starts_with("[0].settlement_id: ") && found[1].starts_with("[1].settlement_id: "));
     assert_eq!(seen(&merchant).await, (0, 0));
 }
 
 async fn one_bad_settlement_keeps_all_others_out(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.notified_merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
     let known = completed(&merchant, json!({}));
-    office.post(&known).await.ok();
+    client.post(&known).await.ok();
     let mut conflicting = known.clone();
     conflicting["fee_fixed"] = json!("0.3");
     for (bad, status) in [
@@ -217,13 +217,13 @@ async fn one_bad_settlement_keeps_all_others_out(setup: Setup) {
     ] {
         let mut list: Vec<Value> = (0..5).map(|_| completed(&merchant, json!({}))).collect();
         list.insert(3, bad);
-        assert_eq!(office.post(&json!(list)).await.status, status);
+        assert_eq!(client.post(&json!(list)).await.status, status);
         assert_eq!(seen(&merchant).await, (1, 1));
     }
 }
 
 async fn refusals_are_translated_and_details_are_not(setup: Setup) {
-    let office = Office::open(setup).await;
+    let client = OperatorClient::start(setup).await;
     let said = [
         ("en", "The administrative request contains values that are not valid."),
         ("pt-BR", "A requisição administrativa contém valores inválidos."),
@@ -231,13 +231,13 @@ async fn refusals_are_translated_and_details_are_not(setup: Setup) {
         ("de", "Die administrative Anfrage enthält ungültige Werte."),
     ];
     for (language, message) in said {
-        let ask = office.authorized().header("accept-language", language).json(&json!([]));
+        let ask = client.authorized().header("accept-language", language).json(&json!([]));
         let answer = send(ask).await;
         assert_eq!(answer.header("content-language"), Some(language));
         assert_eq!(answer.json()["error"]["message"], message);
         let found = details(&answer, 422, "admin_validation_failed");
         assert_eq!(found, ["a list has 1 to 1000 settlements, not 0"]);
     }
-    let answer = send(office.ask("POST", "/operator/v1/settlements").header("accept-language", "de")).await;
+    let answer = send(client.ask("POST", "/operator/v1/settlements").header("accept-language", "de")).await;
     assert_eq!(answer.json()["error"]["message"], "Das Zugriffstoken fehlt.");
 }

@@ -1,5 +1,5 @@
-//! An operator at work: a token, both listeners over one store, and a client that holds every answer against
-//! what all of them must have.
+//! The operator's client: a token, both listeners over one store, and requests whose every answer is held
+//! against what all of them must have.
 
 use serde_json::Value;
 use settle_api::OperatorState;
@@ -17,27 +17,27 @@ use crate::service::{Service, Setup};
 /// The operation under test.
 pub const SETTLEMENTS: &str = "/operator/v1/settlements";
 
-/// An operator with a token.
-pub struct Office {
+/// A client with the token of an operator.
+pub struct OperatorClient {
     pub service: Service,
     pub listener: Listener,
     pub operator_id: OperatorId,
     pub token: String,
 }
 
-impl Office {
-    pub async fn open(setup: Setup) -> Office {
-        Office::open_with(setup, |_| {}).await
+impl OperatorClient {
+    pub async fn start(setup: Setup) -> OperatorClient {
+        OperatorClient::start_with(setup, |_| {}).await
     }
 
-    /// An office whose listener works with something else.
-    pub async fn open_with(setup: Setup, change: impl FnOnce(&mut OperatorState)) -> Office {
+    /// A client of a listener that works with something else.
+    pub async fn start_with(setup: Setup, change: impl FnOnce(&mut OperatorState)) -> OperatorClient {
         let service = setup.start().await;
         let mut state = state(service.store.clone());
         change(&mut state);
         let listener = Listener::start(state).await;
         let (operator_id, token) = new_operator(&service, "Ada").await;
-        Office { service, listener, operator_id, token }
+        OperatorClient { service, listener, operator_id, token }
     }
 
     /// A request without a token.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use settle_domain::seams::Clock;
 use settle_notify::notification::Notification;
 use settle_notify::sender::{Attempt, AttemptFault, Transport};
-use tokio::time::sleep as pass;
+use settle_testing::virtual_time::pass;
 
 use crate::world::World;
 
@@ -32,18 +32,18 @@ pub struct Endpoints {
 impl Endpoints {
     /// Endpoints flap: for a while most attempts fail, then most succeed.
     fn mood(&self) -> Mood {
-        let dice = &self.world.dice;
+        let chance = &self.world.chance;
         let period = self.world.clock.now().as_micros() / 1_500_000 % 3;
-        let good = if period == 0 { dice.once_in(8) } else { !dice.once_in(4) };
+        let good = if period == 0 { chance.once_in(8) } else { !chance.once_in(4) };
         if good {
-            return *dice.pick(&[
+            return *chance.pick(&[
                 Mood::Answers(200),
                 Mood::Answers(204),
                 Mood::Answers(299),
                 Mood::AnswersLate,
             ]);
         }
-        *dice.pick(&[
+        *chance.pick(&[
             Mood::Answers(500),
             Mood::Answers(302),
             Mood::Answers(410),
@@ -65,9 +65,9 @@ impl Endpoints {
 #[async_trait::async_trait]
 impl Transport for Endpoints {
     async fn attempt(&self, _url: &str, notification: Notification) -> Attempt {
-        let dice = &self.world.dice;
-        let (mood, before, after) = (self.mood(), dice.once_in(150), dice.once_in(150));
-        let travel = dice.up_to(Duration::from_millis(20));
+        let chance = &self.world.chance;
+        let (mood, before, after) = (self.mood(), chance.once_in(150), chance.once_in(150));
+        let travel = chance.up_to(Duration::from_millis(20));
         if before {
             self.die().await;
         }

@@ -11,26 +11,29 @@ use settle_store_postgres::PostgresStore;
 use settle_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 
-/// A data folder, a store, and the settings to run with.
+/// A binary, a data folder, a store, and the settings to run with.
 pub struct Settle {
+    binary: PathBuf,
     folder: TempDir,
     database_url: String,
     variables: Vec<(String, String)>,
 }
 
 impl Settle {
-    pub fn sqlite() -> Settle {
+    /// On SQLite, with the binary that lies at the path: `env!("CARGO_BIN_EXE_settle")`.
+    pub fn sqlite(binary: &str) -> Settle {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let database_url = format!("sqlite://{}", folder.path().join("data/settle.db").display());
         // The default is the file in the data folder: nothing is set.
-        Settle { folder, database_url, variables: Vec::new() }.data_dir()
+        Settle { binary: binary.into(), folder, database_url, variables: Vec::new() }.data_dir()
     }
 
-    pub fn postgres() -> Settle {
+    /// On PostgreSQL, with the binary that lies at the path.
+    pub fn postgres(binary: &str) -> Settle {
         let database_url = block_on(settle_store_postgres::testing::scratch_url());
         let folder = tempfile::tempdir().expect("a temporary folder");
         let variables = vec![("SETTLE_DATABASE_URL".to_owned(), database_url.clone())];
-        Settle { folder, database_url, variables }.data_dir()
+        Settle { binary: binary.into(), folder, database_url, variables }.data_dir()
     }
 
     fn data_dir(self) -> Settle {
@@ -39,11 +42,13 @@ impl Settle {
     }
 
     /// The same with one more environment variable, or another value for it.
+    #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Settle {
         self.set(name, value);
         self
     }
 
+    /// Sets an environment variable.
     pub fn set(&mut self, name: &str, value: &str) {
         self.variables.retain(|(known, _)| known != name);
         self.variables.push((name.to_owned(), value.to_owned()));
@@ -63,7 +68,7 @@ impl Settle {
 
     /// The command, ready to be started.
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_settle"));
+        let mut command = Command::new(&self.binary);
         command
             .args(arguments)
             .env_clear()
@@ -124,8 +129,11 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// What a command did.
 #[derive(Debug)]
 pub struct Ran {
+    /// Its exit code; none when a signal ended it.
     pub code: Option<i32>,
+    /// What it printed.
     pub stdout: String,
+    /// What it complained of.
     pub stderr: String,
 }
 

@@ -5,12 +5,10 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use settle::config;
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_notify::alerts::{self, AlertTransport, Alerter, HOLD, QUIET};
@@ -18,8 +16,6 @@ use settle_notify::sender::AttemptFault;
 use settle_store::conformance::alerts::death;
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Death, Store};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tracing::subscriber::DefaultGuard;
 
@@ -49,7 +45,6 @@ on_both_stores! {
     many_deaths_are_few_alerts,
     without_a_url_the_log_is_told,
     a_database_that_is_away_is_waited_for,
-    an_alert_goes_over_real_http,
 }
 
 const URL: &str = "https://merchant.example/hook?token=hush";
@@ -69,7 +64,7 @@ impl AlertTransport for Operations {
 }
 
 /// A store with a merchant, and operations that listen.
-struct Scene {
+struct Setup {
     store: ScratchStore,
     merchant: MerchantId,
     clock: Arc<ManualClock>,
@@ -77,17 +72,17 @@ struct Scene {
     posted: mpsc::UnboundedReceiver<Value>,
 }
 
-impl Scene {
-    async fn on(scratch: ScratchStore) -> Scene {
+impl Setup {
+    async fn on(scratch: ScratchStore) -> Setup {
         let store = scratch.migrated().await;
         let merchant = fixtures::merchant(&*store).await;
-        Scene::of(store, merchant)
+        Setup::of(store, merchant)
     }
 
-    fn of(store: ScratchStore, merchant: MerchantId) -> Scene {
+    fn of(store: ScratchStore, merchant: MerchantId) -> Setup {
         let (sender, posted) = mpsc::unbounded_channel();
         let operations = Arc::new(Operations { posted: sender, answers: Mutex::default() });
-        Scene { store, merchant, clock: Arc::new(ManualClock::at(fixtures::at(0))), operations, posted }
+        Setup { store, merchant, clock: Arc::new(ManualClock::at(fixtures::at(0))), operations, posted }
     }
 
     /// A node.
@@ -161,17 +156,17 @@ impl Log {
 }
 
 async fn an_alert_is_sent_once(scratch: ScratchStore) {
-    let mut scene = Scene::on(scratch).await;
-    let death = scene.die("timeout").await;
-    let alerter = scene.alerter();
+    let mut setup = Setup::on(scratch).await;
+    let death = setup.die("timeout").await;
+    let alerter = setup.alerter();
     assert_eq!(alerter.look().await.unwrap(), 1);
-    let mut news = scene.news();
+    let mut news = setup.news();
     let alert_id = news[0]["alert_id"].take();
     assert_eq!(alert_id.as_str().unwrap().len(), 36);
     let expected = json!({
         "event": "deliveries.dead",
         "alert_id": null,
-        "merchant_id": scene.merchant,
+        "merchant_id": setup.merchant,
         "webhook_url": URL,
         "deaths": 1,
         "delivery_ids": [death.delivery_id],
@@ -180,9 +175,9 @@ async fn an_alert_is_sent_once(scratch: ScratchStore) {
         "last_at": fixtures::at(0),
     });
     assert_eq!(news, [expected]);
-    scene.at(1_000_000);
+    setup.at(1_000_000);
     assert_eq!(alerter.look().await.unwrap(), 0);
-    assert_eq!(scene.news(), Vec::<Value>::new());
+    assert_eq!(setup.news(), Vec::<Value>::new());
 }
 
 /// With the same id and the same words, after 1 s, 2 s, 4 s, and in the end every five minutes.
@@ -190,26 +185,26 @@ async fn an_alert_is_sent_until_it_arrives(scratch: ScratchStore) {
     let mut log = Log::start();
     let recorder = PrometheusBuilder::new().build_recorder();
     let _counting = metrics::set_default_local_recorder(&recorder);
-    let mut scene = Scene::on(scratch).await;
+    let mut setup = Setup::on(scratch).await;
     let waits = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300];
     let refused = AttemptFault::Connect(io::ErrorKind::ConnectionRefused);
     let answers = [AttemptFault::Status(500), refused].into_iter().cycle().take(waits.len());
-    scene.operations.answers.lock().unwrap().extend(answers);
-    scene.die("timeout").await;
-    let alerter = scene.alerter();
+    setup.operations.answers.lock().unwrap().extend(answers);
+    setup.die("timeout").await;
+    let alerter = setup.alerter();
     assert_eq!(alerter.look().await.unwrap(), 1);
-    let first = scene.news();
+    let first = setup.news();
     assert_eq!(first.len(), 1);
     let mut second = 0;
     for wait in waits {
-        scene.at(second + wait - 1);
+        setup.at(second + wait - 1);
         assert_eq!(alerter.look().await.unwrap(), 0, "{wait}");
         second += wait;
-        scene.at(second);
+        setup.at(second);
         assert_eq!(alerter.look().await.unwrap(), 1, "{wait}");
-        assert_eq!(scene.news(), first);
+        assert_eq!(setup.news(), first);
     }
-    scene.at(second + 1_000_000);
+    setup.at(second + 1_000_000);
     assert_eq!(alerter.look().await.unwrap(), 0, "it has arrived");
     let lines = log.news("WARN");
     assert_eq!(lines.len(), waits.len());
@@ -232,52 +227,52 @@ async fn an_alert_of_a_node_that_ended_is_sent_by_another(scratch: ScratchStore)
         }
     }
 
-    let mut scene = Scene::on(scratch).await;
-    scene.die("timeout").await;
+    let mut setup = Setup::on(scratch).await;
+    setup.die("timeout").await;
     let (sender, mut posted) = mpsc::unbounded_channel();
-    let ending = Alerter::new(scene.store.share(), Some(Arc::new(Endless(sender))), scene.clock.clone());
+    let ending = Alerter::new(setup.store.share(), Some(Arc::new(Endless(sender))), setup.clock.clone());
     let first = tokio::select! {
         first = posted.recv() => first.unwrap(),
         _ = ending.look() => panic!("it cannot know that the alert has arrived"),
     };
     drop(ending);
-    let alerter = scene.alerter();
-    scene.at(HOLD.as_secs() - 1);
+    let alerter = setup.alerter();
+    setup.at(HOLD.as_secs() - 1);
     assert_eq!(alerter.look().await.unwrap(), 0, "the other may still be sending it");
-    scene.at(HOLD.as_secs());
+    setup.at(HOLD.as_secs());
     assert_eq!(alerter.look().await.unwrap(), 1);
-    assert_eq!(scene.news(), [first]);
+    assert_eq!(setup.news(), [first]);
 }
 
 /// The first death is told at once, what dies in the quiet time after it is told together.
 async fn many_deaths_are_few_alerts(scratch: ScratchStore) {
-    let mut scene = Scene::on(scratch).await;
-    let alerter = scene.alerter();
+    let mut setup = Setup::on(scratch).await;
+    let alerter = setup.alerter();
     let minutes = QUIET.as_secs() / 60;
     for second in (0..=minutes * 60).step_by(10) {
-        scene.at(second);
-        scene.die("timeout").await;
+        setup.at(second);
+        setup.die("timeout").await;
         alerter.look().await.unwrap();
     }
-    let deaths: Vec<Value> = scene.news().iter().map(|alert| alert["deaths"].clone()).collect();
+    let deaths: Vec<Value> = setup.news().iter().map(|alert| alert["deaths"].clone()).collect();
     assert_eq!(deaths, [json!(1), json!(minutes * 6)]);
 }
 
 /// Once for an alert, without the merchant's query, and never again.
 async fn without_a_url_the_log_is_told(scratch: ScratchStore) {
     let mut log = Log::start();
-    let scene = Scene::on(scratch).await;
+    let setup = Setup::on(scratch).await;
     let deaths: Vec<Death> =
-        std::iter::repeat_with(|| death(scene.merchant, URL, "refused")).take(12).collect();
-    die(&*scene.store, &deaths, &scene.clock).await;
-    let alerter = Alerter::new(scene.store.share(), None, scene.clock.clone());
+        std::iter::repeat_with(|| death(setup.merchant, URL, "refused")).take(12).collect();
+    die(&*setup.store, &deaths, &setup.clock).await;
+    let alerter = Alerter::new(setup.store.share(), None, setup.clock.clone());
     assert_eq!(alerter.look().await.unwrap(), 1);
-    scene.at(1_000_000);
+    setup.at(1_000_000);
     assert_eq!(alerter.look().await.unwrap(), 0);
     let lines = log.news("ERROR");
     assert_eq!(lines.len(), 1, "{lines:?}");
     let fields = &lines[0]["fields"];
-    assert_eq!(fields["merchant_id"], json!(scene.merchant));
+    assert_eq!(fields["merchant_id"], json!(setup.merchant));
     assert_eq!((&fields["url"], &fields["deaths"]), (&json!("https://merchant.example/hook"), &json!(12)));
     assert_eq!(fields["last_error"], "refused");
     let named: Vec<_> = deaths[..10].iter().map(|death| death.delivery_id).collect();
@@ -287,54 +282,19 @@ async fn without_a_url_the_log_is_told(scratch: ScratchStore) {
 /// A store without tables answers as badly as one that is away.
 async fn a_database_that_is_away_is_waited_for(scratch: ScratchStore) {
     let mut log = Log::start();
-    let mut scene = Scene::of(scratch, MerchantId::NIL);
-    let alerter = scene.alerter();
+    let mut setup = Setup::of(scratch, MerchantId::NIL);
+    let alerter = setup.alerter();
     let wake = alerter.wake();
     let (stop, stopped) = oneshot::channel::<()>();
     let running = tokio::spawn(alerter.run(async { stopped.await.unwrap() }));
     while !log.lines.recv().await.unwrap().contains("alerts cannot be looked for") {}
-    scene.store.migrate().await.unwrap();
-    scene.merchant = fixtures::merchant(&*scene.store).await;
-    scene.die("timeout").await;
+    setup.store.migrate().await.unwrap();
+    setup.merchant = fixtures::merchant(&*setup.store).await;
+    setup.die("timeout").await;
     wake.wake();
-    assert_eq!(scene.posted.recv().await.unwrap()["deaths"], 1);
+    assert_eq!(setup.posted.recv().await.unwrap()["deaths"], 1);
     stop.send(()).unwrap();
     running.await.unwrap();
-    scene.at(1_000_000);
-    assert!(!scene.store.alert_any_due(fixtures::at(1_000_000)).await.unwrap(), "it was finished first");
-}
-
-/// Wired as the service does it, to a receiver on this machine.
-async fn an_alert_goes_over_real_http(scratch: ScratchStore) {
-    let scene = Scene::on(scratch).await;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/alerts", listener.local_addr().unwrap());
-    let (config, _) = config::load(None, &vec![("SETTLE_ALERTS__URL".to_owned(), url)]).unwrap();
-    let alerter = settle::wiring::alerter(&config, scene.store.share(), scene.clock.clone()).unwrap();
-    let wake = alerter.wake();
-    let (stop, stopped) = oneshot::channel::<()>();
-    let running = tokio::spawn(alerter.run(async { stopped.await.unwrap() }));
-    scene.die("timeout").await;
-    wake.wake();
-    let request = receive(&listener).await;
-    stop.send(()).unwrap();
-    running.await.unwrap();
-    let (head, body) = request.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("POST /alerts HTTP/1.1\r\n"), "{head}");
-    let body: Value = serde_json::from_str(body).unwrap();
-    assert_eq!((&body["event"], &body["last_error"]), (&json!("deliveries.dead"), &json!("timeout")));
-    assert!(!scene.store.alert_any_due(fixtures::at(0).plus(Duration::from_hours(1))).await.unwrap());
-}
-
-/// Reads one request, and answers it with 200.
-async fn receive(listener: &TcpListener) -> String {
-    let (mut stream, _) = listener.accept().await.unwrap();
-    let mut request = String::new();
-    while !request.ends_with('}') {
-        let mut chunk = [0; 4_096];
-        let read = stream.read(&mut chunk).await.unwrap();
-        request.push_str(std::str::from_utf8(&chunk[..read]).unwrap());
-    }
-    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-    request
+    setup.at(1_000_000);
+    assert!(!setup.store.alert_any_due(fixtures::at(1_000_000)).await.unwrap(), "it was finished first");
 }

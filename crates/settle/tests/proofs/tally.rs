@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::serving::PATIENCE;
+use settle_testing::serving::PATIENCE;
 
 /// How long is waited at most before the same is tried again.
 const PACE: Duration = Duration::from_millis(20);
@@ -21,7 +21,7 @@ pub struct Notified {
 
 /// Everything that a proof knows.
 #[derive(Debug, Default)]
-pub struct Book {
+pub struct Tally {
     /// Where settlements are posted to.
     pub operators: Vec<SocketAddr>,
     /// Whether new settlements are posted.
@@ -50,7 +50,7 @@ pub struct Book {
     pub faults: Vec<String>,
 }
 
-impl Book {
+impl Tally {
     /// Takes note of an arrival whose signature is good; says whether it is the first one of its delivery.
     pub fn arrived(&mut self, delivery: &str, settlement: u64) -> bool {
         self.arrivals += 1;
@@ -98,46 +98,46 @@ impl Book {
     }
 }
 
-/// The book as everybody uses it, and the bell that rings when it changes.
+/// The tally as all threads of a proof use it: whoever waits for a change is woken by it.
 #[derive(Debug, Default)]
-pub struct Hub {
-    book: Mutex<Book>,
+pub struct SharedTally {
+    tally: Mutex<Tally>,
     changed: Condvar,
 }
 
-impl Hub {
-    /// Reads the book.
-    pub fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+impl SharedTally {
+    /// Reads the tally.
+    pub fn read(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the book.
-    pub fn change<T>(&self, change: impl FnOnce(&mut Book) -> T) -> T {
-        let changed = change(&mut self.book());
+    /// Changes the tally.
+    pub fn change<T>(&self, change: impl FnOnce(&mut Tally) -> T) -> T {
+        let changed = change(&mut self.read());
         self.changed.notify_all();
         changed
     }
 
-    /// Waits until the book says so.
+    /// Waits until the tally says so.
     #[track_caller]
-    pub fn wait(&self, what: &str, is_so: impl Fn(&Book) -> bool) {
-        let waiting = self.changed.wait_timeout_while(self.book(), PATIENCE, |book| !is_so(book));
-        let (book, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
-        let (posted, acknowledged) = (book.posted, book.acknowledged);
-        let (arrivals, told) = (book.arrivals, book.settlements.len());
+    pub fn wait(&self, what: &str, is_so: impl Fn(&Tally) -> bool) {
+        let waiting = self.changed.wait_timeout_while(self.read(), PATIENCE, |tally| !is_so(tally));
+        let (tally, waited) = waiting.unwrap_or_else(PoisonError::into_inner);
+        let (posted, acknowledged) = (tally.posted, tally.acknowledged);
+        let (arrivals, told) = (tally.arrivals, tally.settlements.len());
         assert!(
             !waited.timed_out(),
             "waited too long until {what}: {posted} posted, {acknowledged} acknowledged, {arrivals} arrivals, \
              {told} settlements told of, life {}, {} connections, faults {:?}",
-            book.life,
-            book.connections,
-            book.faults,
+            tally.life,
+            tally.connections,
+            tally.faults,
         );
     }
 
     /// Waits until something happens, and not long: before the same is tried again.
     pub fn pace(&self) {
-        let waiting = self.changed.wait_timeout(self.book(), PACE);
+        let waiting = self.changed.wait_timeout(self.read(), PACE);
         drop(waiting.unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -156,9 +156,9 @@ impl Hub {
 
     /// A new life of the service begins.
     pub fn next_life(&self) {
-        self.change(|book| {
-            book.life += 1;
-            book.arrivals_in_life = 0;
+        self.change(|tally| {
+            tally.life += 1;
+            tally.arrivals_in_life = 0;
         });
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use settle_domain::seams::Clock;
 
-use super::office::{Office, SETTLEMENTS, completed, hold, new_operator, seen, send};
+use super::client::{OperatorClient, SETTLEMENTS, completed, hold, new_operator, seen, send};
 use crate::raw::Connection;
 use crate::service::{Service, Setup};
 
@@ -21,20 +21,20 @@ on_both_stores! {
 }
 
 async fn without_a_token(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let one = completed(&merchant, json!({}));
     for body in [one.clone(), json!([one])] {
-        send(office.ask("POST", SETTLEMENTS).json(&body)).await.refused(401, "access_token_missing");
+        send(client.ask("POST", SETTLEMENTS).json(&body)).await.refused(401, "access_token_missing");
     }
-    let path = format!("{SETTLEMENTS}?access_token={}", office.token);
-    send(office.ask("POST", &path).json(&json!([]))).await.refused(401, "access_token_missing");
+    let path = format!("{SETTLEMENTS}?access_token={}", client.token);
+    send(client.ask("POST", &path).json(&json!([]))).await.refused(401, "access_token_missing");
     assert_eq!(seen(&merchant).await, (0, 0));
 }
 
 async fn with_what_is_no_token(setup: Setup) {
-    let office = Office::open(setup).await;
-    let token = &office.token;
+    let client = OperatorClient::start(setup).await;
+    let token = &client.token;
     let digits = token.trim_start_matches("op_");
     for value in [
         String::new(),
@@ -53,83 +53,83 @@ async fn with_what_is_no_token(setup: Setup) {
         format!("Bearer {token}é"),
         format!("Bearer op_{}", "a".repeat(1_000)),
     ] {
-        let ask = office.ask("POST", SETTLEMENTS).header_bytes("authorization", value.as_bytes());
+        let ask = client.ask("POST", SETTLEMENTS).header_bytes("authorization", value.as_bytes());
         let answer = send(ask.json(&json!([]))).await;
         assert_eq!(answer.status, 401, "{value}");
         answer.refused(401, "access_token_malformed");
     }
     for second in [format!("Bearer {token}"), "Basic eA==".to_owned(), String::new()] {
-        let answer = send(office.authorized().header("authorization", &second).json(&json!([]))).await;
+        let answer = send(client.authorized().header("authorization", &second).json(&json!([]))).await;
         answer.refused(401, "access_token_malformed");
     }
 }
 
 async fn with_an_unknown_token(setup: Setup) {
-    let office = Office::open(setup).await;
-    let mut almost = office.token.clone();
+    let client = OperatorClient::start(setup).await;
+    let mut almost = client.token.clone();
     let last = if almost.pop() == Some('0') { '1' } else { '0' };
     almost.push(last);
-    for token in ["op_00ff".to_owned(), almost, format!("{}0", office.token)] {
-        let ask = office.ask("POST", SETTLEMENTS).header("authorization", &format!("Bearer {token}"));
+    for token in ["op_00ff".to_owned(), almost, format!("{}0", client.token)] {
+        let ask = client.ask("POST", SETTLEMENTS).header("authorization", &format!("Bearer {token}"));
         send(ask.json(&json!([]))).await.refused(401, "access_token_invalid");
     }
 }
 
-async fn revoke(office: &Office) {
-    let service: &Service = &office.service;
+async fn revoke(client: &OperatorClient) {
+    let service: &Service = &client.service;
     let mut tx = service.store.begin().await.expect("a transaction");
-    tx.operator_revoke(office.operator_id, service.clock.now()).await.expect("a revocation");
+    tx.operator_revoke(client.operator_id, service.clock.now()).await.expect("a revocation");
     tx.commit().await.expect("a commit");
 }
 
 async fn a_revocation_holds_from_the_next_request_on(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
-    let (_, other) = new_operator(&office.service, "Grace").await;
-    office.post(&completed(&merchant, json!({}))).await.ok();
-    revoke(&office).await;
-    office.post(&completed(&merchant, json!({}))).await.refused(401, "access_token_invalid");
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
+    let (_, other) = new_operator(&client.service, "Grace").await;
+    client.post(&completed(&merchant, json!({}))).await.ok();
+    revoke(&client).await;
+    client.post(&completed(&merchant, json!({}))).await.refused(401, "access_token_invalid");
     assert_eq!(seen(&merchant).await, (1, 0));
-    let ask = office.ask("POST", SETTLEMENTS).header("authorization", &format!("Bearer {other}"));
+    let ask = client.ask("POST", SETTLEMENTS).header("authorization", &format!("Bearer {other}"));
     send(ask.json(&completed(&merchant, json!({})))).await.ok();
 }
 
 async fn merchants_and_operators_cannot_pass_for_each_other(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     let key = format!("Bearer {}", merchant.key);
-    let ask = office.ask("POST", SETTLEMENTS).header("authorization", &key);
+    let ask = client.ask("POST", SETTLEMENTS).header("authorization", &key);
     send(ask.json(&completed(&merchant, json!({})))).await.refused(401, "access_token_malformed");
-    let token = format!("Bearer {}", office.token);
-    let answer = office.service.ask("GET", "/v1/settlements").header("authorization", &token).send().await;
+    let token = format!("Bearer {}", client.token);
+    let answer = client.service.ask("GET", "/v1/settlements").header("authorization", &token).send().await;
     answer.refused(401, "invalid_credentials");
     // Not even the digits of the one pass for the other.
-    let crossed = [merchant.key.replace("sk_", "op_"), office.token.replace("op_", "sk_")];
-    let ask = office.ask("POST", SETTLEMENTS).header("authorization", &format!("Bearer {}", crossed[0]));
+    let crossed = [merchant.key.replace("sk_", "op_"), client.token.replace("op_", "sk_")];
+    let ask = client.ask("POST", SETTLEMENTS).header("authorization", &format!("Bearer {}", crossed[0]));
     send(ask.json(&json!([]))).await.refused(401, "access_token_invalid");
-    let ask = office.service.ask("GET", "/v1/settlements");
+    let ask = client.service.ask("GET", "/v1/settlements");
     let answer = ask.header("authorization", &format!("Bearer {}", crossed[1])).send().await;
     answer.refused(401, "invalid_credentials");
     assert_eq!(seen(&merchant).await, (0, 0));
 }
 
 async fn the_scheme_is_read_in_any_case(setup: Setup) {
-    let office = Office::open(setup).await;
-    let merchant = office.service.merchant().await;
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
     for scheme in ["Bearer", "bearer", "BEARER", "bEaReR "] {
-        let value = format!("{scheme} {}", office.token);
-        let ask = office.ask("POST", SETTLEMENTS).header("authorization", &value);
+        let value = format!("{scheme} {}", client.token);
+        let ask = client.ask("POST", SETTLEMENTS).header("authorization", &value);
         send(ask.json(&completed(&merchant, json!({})))).await.ok();
     }
 }
 
 async fn the_token_is_judged_before_anything_else(setup: Setup) {
-    let office = Office::open(setup).await;
-    let ask = || office.ask("POST", SETTLEMENTS);
+    let client = OperatorClient::start(setup).await;
+    let ask = || client.ask("POST", SETTLEMENTS);
     send(ask().header("content-type", "text/plain").body("x")).await.refused(401, "access_token_missing");
     send(ask().body("{")).await.refused(401, "access_token_missing");
     // The body is not even asked for.
-    let mut connection = Connection::to(office.listener.address).await;
+    let mut connection = Connection::to(client.listener.address).await;
     let head = format!(
         "POST {SETTLEMENTS} HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer op_00\r\n\
          expect: 100-continue\r\ncontent-length: 9\r\n\r\n"
@@ -141,19 +141,19 @@ async fn the_token_is_judged_before_anything_else(setup: Setup) {
 }
 
 async fn a_known_path_asks_for_the_token_whatever_the_method(setup: Setup) {
-    let office = Office::open(setup).await;
-    let token = format!("Bearer {}", office.token);
+    let client = OperatorClient::start(setup).await;
+    let token = format!("Bearer {}", client.token);
     for method in ["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"] {
-        send(office.ask(method, SETTLEMENTS)).await.refused(401, "access_token_missing");
-        let answer = send(office.ask(method, SETTLEMENTS).header("authorization", &token)).await;
+        send(client.ask(method, SETTLEMENTS)).await.refused(401, "access_token_missing");
+        let answer = send(client.ask(method, SETTLEMENTS).header("authorization", &token)).await;
         answer.refused(405, "not_found");
     }
 }
 
 async fn an_unknown_path_is_a_404_without_a_token(setup: Setup) {
-    let office = Office::open(setup).await;
+    let client = OperatorClient::start(setup).await;
     for path in ["/operator", "/operator/v1", "/operator/v2/settlements", "/operator/v1/settlements/"] {
-        let answer = send(office.ask("POST", path)).await;
+        let answer = send(client.ask("POST", path)).await;
         answer.refused(404, "not_found");
         assert_eq!(answer.header("www-authenticate"), None, "{path}");
     }
@@ -161,8 +161,8 @@ async fn an_unknown_path_is_a_404_without_a_token(setup: Setup) {
 
 /// The code's condition: what a token is judged by cannot be reached, so nobody is let in.
 async fn a_store_that_is_away_cannot_judge_a_token(setup: Setup) {
-    let office = Office::open(setup).await;
-    office.service.store.close().await;
-    office.post(&json!([])).await.refused(503, "access_verification_unavailable");
-    send(office.ask("POST", SETTLEMENTS)).await.refused(401, "access_token_missing");
+    let client = OperatorClient::start(setup).await;
+    client.service.store.close().await;
+    client.post(&json!([])).await.refused(503, "access_verification_unavailable");
+    send(client.ask("POST", SETTLEMENTS)).await.refused(401, "access_token_missing");
 }

@@ -8,9 +8,9 @@ use crate::merchant::Ask;
 use crate::service::Setup;
 
 mod authentication;
+mod client;
 mod limits;
 mod listener;
-mod office;
 mod recorder;
 mod settlements;
 

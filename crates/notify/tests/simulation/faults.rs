@@ -11,8 +11,8 @@ use settle_shards::leases::ShardLeases;
 use settle_store::{
     Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreError, StoreResult,
 };
+use settle_testing::virtual_time::pass;
 use tokio::sync::Mutex;
-use tokio::time::sleep as pass;
 
 use crate::world::World;
 
@@ -54,10 +54,10 @@ impl<Part> Database<Part> {
         &self,
         work: impl Future<Output = StoreResult<T>> + Send + 'static,
     ) -> StoreResult<T> {
-        let dice = &self.world.dice;
+        let chance = &self.world.chance;
         // Drawn before anything is waited for: the order in which threads finish changes nothing.
-        let (before, after) = (dice.once_in(120), dice.once_in(120));
-        let (away, latency) = (dice.once_in(60), dice.up_to(Duration::from_millis(5)));
+        let (before, after) = (chance.once_in(120), chance.once_in(120));
+        let (away, latency) = (chance.once_in(60), chance.up_to(Duration::from_millis(5)));
         if before {
             self.world.crash.notify_one();
             pending::<()>().await;
@@ -122,7 +122,7 @@ impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
         let (part, mut outcomes, world) = (self.part.clone(), outcomes.to_vec(), self.world.clone());
         // Now and then somebody else has locked a merchant.
         let locked = outcomes.first().map(|outcome| outcome.state.merchant_id);
-        let locked = locked.filter(|_| self.world.dice.once_in(10));
+        let locked = locked.filter(|_| self.world.chance.once_in(10));
         outcomes.retain(|outcome| Some(outcome.state.merchant_id) != locked);
         self.ask(async move {
             let mut recorded = part.record(&outcomes, at).await?;

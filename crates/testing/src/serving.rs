@@ -118,12 +118,16 @@ impl Drop for Serving {
 /// An answer.
 #[derive(Debug)]
 pub struct Answer {
+    /// Its status.
     pub status: u16,
+    /// The status line and the headers.
     pub head: String,
+    /// What follows them.
     pub body: String,
 }
 
 impl Answer {
+    /// Its body, which is JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|fault| panic!("{fault}: {self:?}"))
