@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use settle_domain::delivery::{Consequence, DeliveryEvent, DeliveryStatus, RetryPolicy};
-use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
-use settle_domain::vault::{KeyRing, OpenFault, SealedSecret};
+use settle_domain::vault::{KeyRing, OpenFault};
+use settle_domain::webhook_secret::{SealedSecret, WebhookSecret};
 use settle_store::{Claimed, DeliveryState, Seen, ShardLease};
 use tokio::time::Instant;
 
