@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`circles`] | no files of a crate that use each other |
 //! | [`direction`] | which crate may depend on which, and who may use which library |
 //! | [`mirrors`] | the same noun and the same migration in every layer |
 //! | [`reachable`] | no source file that nothing includes |
@@ -16,6 +17,7 @@
 //! cannot fail is none. The reason stands in the violation's text: whoever runs into the rule must not have
 //! to look it up.
 
+mod circles;
 mod code;
 mod direction;
 mod manifest;
