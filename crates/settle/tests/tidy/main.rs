@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`circles`] | no files of a crate that use each other |
 //! | [`direction`] | which crate may depend on which, and who may use which library |
+//! | [`faults`] | what is called a fault has no cause |
 //! | [`mirrors`] | the same noun and the same migration in every layer |
 //! | [`reachable`] | no source file that nothing includes |
 //! | [`sizes`] | limits on files, functions and lines |
@@ -20,6 +21,7 @@
 mod circles;
 mod code;
 mod direction;
+mod faults;
 mod manifest;
 mod mirrors;
 mod reachable;
