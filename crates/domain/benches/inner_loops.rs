@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what is written here can be read")]
 
+use std::fmt::Write;
+
 use divan::{Bencher, black_box};
 use settle_domain::ids::SettlementId;
 use settle_domain::quote::{FixedSide, QuoteInput, quote};
@@ -43,6 +45,20 @@ fn settlement() -> Settlement {
 fn sign_a_body(bencher: Bencher) {
     let (at, body) = (Timestamp::from_micros(1_769_851_800_000_000), vec![b'x'; BODY_BYTES]);
     bencher.bench(|| sign(black_box(b"a secret of some length"), at, black_box(&body)));
+}
+
+#[divan::bench]
+fn print_a_time(bencher: Bencher) {
+    let mut text = String::with_capacity(64);
+    bencher.bench_local(|| {
+        text.clear();
+        write!(text, "{}", black_box(Timestamp::from_micros(1_769_851_800_123_456)))
+    });
+}
+
+#[divan::bench]
+fn read_a_time() -> Timestamp {
+    black_box("2026-01-31T09:30:00.123456+00:00").parse().unwrap()
 }
 
 #[divan::bench]

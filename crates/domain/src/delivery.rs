@@ -8,7 +8,7 @@
 //! | pending | the endpoint is gone (cleared, or it has no secret) | dead, nobody is alerted |
 //! | dead | a redelivery is asked for | pending, counter at 0 |
 //!
-//! Everything else is refused: see [`Refused`].
+//! Everything else is refused: see [`TransitionFault`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -156,7 +156,7 @@ pub enum DeliveryEvent {
 /// An event that the present status does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a {0} delivery does not allow this")]
-pub struct Refused(pub DeliveryStatus);
+pub struct TransitionFault(pub DeliveryStatus);
 
 /// What a transition asks for besides the new state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,7 +174,7 @@ impl Delivery {
         event: DeliveryEvent,
         at: Timestamp,
         policy: &RetryPolicy,
-    ) -> Result<Consequence, Refused> {
+    ) -> Result<Consequence, TransitionFault> {
         match (self.status, event) {
             (DeliveryStatus::Pending, DeliveryEvent::Answered { response_status }) => {
                 self.status = DeliveryStatus::Delivered;
@@ -214,7 +214,7 @@ impl Delivery {
             | (
                 DeliveryStatus::Dead,
                 DeliveryEvent::Answered { .. } | DeliveryEvent::Failed { .. } | DeliveryEvent::EndpointGone,
-            ) => Err(Refused(self.status)),
+            ) => Err(TransitionFault(self.status)),
         }
     }
 }

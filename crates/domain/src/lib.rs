@@ -10,6 +10,7 @@
 //! | [`pricing`] | what the house earns: types that no merchant-facing type can name |
 //! | [`delivery`] | the states of a notification delivery and its retry schedule |
 //! | [`endpoint`] | what a change of a merchant's webhook configuration does |
+//! | [`webhook_secret`] | the secret of an endpoint, in plain text and sealed |
 //! | [`signature`] | how a notification is signed, and how a receiver checks it |
 //! | [`credential`] | API keys and operator tokens: their form and how they are stored |
 //! | [`vault`] | the master key ring: sealing webhook secrets, hashing credentials |
@@ -32,3 +33,4 @@ pub mod settlement;
 pub mod signature;
 pub mod time;
 pub mod vault;
+pub mod webhook_secret;

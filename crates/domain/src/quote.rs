@@ -9,13 +9,13 @@ use num_integer::Integer;
 
 use crate::money::Decimal;
 
+mod fault;
 mod fixed_side;
-mod refusal;
 #[cfg(test)]
 mod tests;
 
-pub use fixed_side::{FixedSide, UnknownFixedSide};
-pub use refusal::{QuoteRefused, RefusalReason};
+pub use fault::QuoteFault;
+pub use fixed_side::{FixedSide, FixedSideFault};
 
 /// Everything a quote depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub struct Quote {
 }
 
 /// Computes a quote, or says why there is none.
-pub fn quote(input: &QuoteInput) -> Result<Quote, QuoteRefused> {
+pub fn quote(input: &QuoteInput) -> Result<Quote, QuoteFault> {
     let terms = Terms::check(input)?;
     match input.fixed_side {
         FixedSide::Incoming => quote_incoming_fixed(input, &terms),
@@ -64,7 +64,7 @@ pub fn quote(input: &QuoteInput) -> Result<Quote, QuoteRefused> {
 }
 
 /// `outgoing = floor(I/R · (100−P)/100 − F)` in units of the outgoing asset, the only rounding of the payout.
-fn quote_incoming_fixed(input: &QuoteInput, terms: &Terms) -> Result<Quote, QuoteRefused> {
+fn quote_incoming_fixed(input: &QuoteInput, terms: &Terms) -> Result<Quote, QuoteFault> {
     let incoming_amount = amount_at_scale(input.amount, input.incoming_decimals)?;
 
     // I/R in units of the outgoing asset, as a fraction of two whole numbers.
@@ -77,7 +77,7 @@ fn quote_incoming_fixed(input: &QuoteInput, terms: &Terms) -> Result<Quote, Quot
     let net = (&gross_numerator * &terms.kept_share).div_floor(&(&gross_denominator * &terms.whole_share));
     let fee_fixed = units(terms.fee_fixed);
     if net <= fee_fixed {
-        return Err(RefusalReason::NotPositive.into());
+        return Err(QuoteFault::NotPositive);
     }
     let outgoing = &net - &fee_fixed;
 
@@ -96,7 +96,7 @@ fn quote_incoming_fixed(input: &QuoteInput, terms: &Terms) -> Result<Quote, Quot
 
 /// `gross = ceil((T+F) · 100/(100−P))`, then `incoming = ceil(gross · R)`: each printed amount rounded once,
 /// up.
-fn quote_outgoing_fixed(input: &QuoteInput, terms: &Terms) -> Result<Quote, QuoteRefused> {
+fn quote_outgoing_fixed(input: &QuoteInput, terms: &Terms) -> Result<Quote, QuoteFault> {
     let outgoing_amount = amount_at_scale(input.amount, input.outgoing_decimals)?;
 
     let net = units(outgoing_amount) + units(terms.fee_fixed);
@@ -129,27 +129,27 @@ struct Terms {
 }
 
 impl Terms {
-    fn check(input: &QuoteInput) -> Result<Self, QuoteRefused> {
+    fn check(input: &QuoteInput) -> Result<Self, QuoteFault> {
         if input.conversion_rate.is_zero() {
-            return Err(RefusalReason::RateZero.into());
+            return Err(QuoteFault::RateZero);
         }
         let whole_share = power_of_ten(input.fee_percentage.scale()) * 100_u8;
         let percentage = units(input.fee_percentage);
         if percentage >= whole_share {
-            return Err(RefusalReason::PercentageTooHigh.into());
+            return Err(QuoteFault::PercentageTooHigh);
         }
         let fee_fixed =
-            exact_at_scale(input.fee_fixed, input.outgoing_decimals, RefusalReason::FeeFixedTooManyDecimals)?;
+            exact_at_scale(input.fee_fixed, input.outgoing_decimals, QuoteFault::FeeFixedTooManyDecimals)?;
         Ok(Self { fee_fixed, kept_share: &whole_share - percentage, whole_share })
     }
 }
 
 /// The given amount at the scale of its asset; it has to be positive.
-fn amount_at_scale(amount: Decimal, decimals: u8) -> Result<Decimal, QuoteRefused> {
+fn amount_at_scale(amount: Decimal, decimals: u8) -> Result<Decimal, QuoteFault> {
     if amount.is_zero() {
-        return Err(RefusalReason::NotPositive.into());
+        return Err(QuoteFault::NotPositive);
     }
-    exact_at_scale(amount, decimals, RefusalReason::AmountTooManyDecimals)
+    exact_at_scale(amount, decimals, QuoteFault::AmountTooManyDecimals)
 }
 
 /// Tells apart the two ways in which a decimal does not fit a scale. Trailing zeros are not too many
@@ -157,21 +157,21 @@ fn amount_at_scale(amount: Decimal, decimals: u8) -> Result<Decimal, QuoteRefuse
 fn exact_at_scale(
     value: Decimal,
     decimals: u8,
-    too_many_decimals: RefusalReason,
-) -> Result<Decimal, QuoteRefused> {
+    too_many_decimals: QuoteFault,
+) -> Result<Decimal, QuoteFault> {
     if value.normalized().scale() > decimals {
-        return Err(too_many_decimals.into());
+        return Err(too_many_decimals);
     }
-    value.at_scale(decimals).ok_or(QuoteRefused { reason: RefusalReason::OutOfRange })
+    value.at_scale(decimals).ok_or(QuoteFault::OutOfRange)
 }
 
 /// The amount of a whole number of units; refused, never wrapped or approximated, when it has too many
 /// digits.
-fn amount_of_units(units: &BigUint, decimals: u8) -> Result<Decimal, QuoteRefused> {
+fn amount_of_units(units: &BigUint, decimals: u8) -> Result<Decimal, QuoteFault> {
     u128::try_from(units)
         .ok()
         .and_then(|coefficient| Decimal::new(coefficient, decimals))
-        .ok_or(QuoteRefused { reason: RefusalReason::OutOfRange })
+        .ok_or(QuoteFault::OutOfRange)
 }
 
 fn units(value: Decimal) -> BigUint {

@@ -17,7 +17,7 @@ mod import;
 mod object;
 
 pub use document::{Document, parse_document};
-pub use import::{FieldProblem, parse};
+pub use import::{ImportFault, parse};
 pub use object::parse_object;
 
 /// The one kind of event there is.

@@ -16,10 +16,10 @@ use secrecy::{ExposeSecret, SecretBox};
 use zeroize::Zeroizing;
 
 use crate::credential::{Credential, CredentialHash};
-use crate::endpoint::WebhookSecret;
 use crate::ids::MerchantId;
 use crate::seams::{Entropy, random_bytes};
 use crate::signature::hmac_sha256;
+use crate::webhook_secret::{SealedSecret, WebhookSecret};
 
 const VERSION: u8 = 1;
 const KEY_ID_LENGTH: usize = 4;
@@ -50,16 +50,6 @@ pub enum OpenFault {
     /// It was changed, or it is another merchant's.
     #[error("the sealed secret is damaged or belongs to another merchant")]
     Damaged,
-}
-
-/// A webhook secret as it is stored.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SealedSecret(pub Vec<u8>);
-
-impl fmt::Debug for SealedSecret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("SealedSecret(…)")
-    }
 }
 
 /// Which master key, without telling anything of it.

@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use settle_domain::delivery::{Consequence, Delivery, DeliveryEvent, DeliveryStatus, Refused, RetryPolicy};
+use settle_domain::delivery::{
+    Consequence, Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy, TransitionFault,
+};
 use settle_domain::ids::{DeliveryId, SettlementId};
 use settle_domain::time::Timestamp;
 use uuid::Uuid;
@@ -103,13 +105,13 @@ fn whatever_the_table_does_not_list_is_refused_and_changes_nothing() {
     for status in [DeliveryStatus::Delivered, DeliveryStatus::Dead] {
         for event in &events {
             let mut row = delivery(status);
-            assert_eq!(row.apply(event.clone(), start(), &POLICY), Err(Refused(status)));
+            assert_eq!(row.apply(event.clone(), start(), &POLICY), Err(TransitionFault(status)));
             assert_eq!(row, delivery(status));
         }
     }
     for status in [DeliveryStatus::Pending, DeliveryStatus::Delivered] {
         let mut row = delivery(status);
-        assert_eq!(row.apply(DeliveryEvent::RedeliveryAsked, start(), &POLICY), Err(Refused(status)));
+        assert_eq!(row.apply(DeliveryEvent::RedeliveryAsked, start(), &POLICY), Err(TransitionFault(status)));
         assert_eq!(row, delivery(status));
     }
 }

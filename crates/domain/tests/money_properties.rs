@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use num_bigint::BigInt;
 use proptest::prelude::*;
 use settle_domain::money::Decimal;
-use settle_domain::quote::{FixedSide, Quote, QuoteInput, RefusalReason, quote};
+use settle_domain::quote::{FixedSide, Quote, QuoteFault, QuoteInput, quote};
 
 const CASES: u32 = 2_000;
 
@@ -167,7 +167,7 @@ fn exact_gross(incoming: Decimal, input: &QuoteInput) -> Fraction {
 }
 
 /// The first refusal that the rules ask for before anything is computed.
-fn precondition_refusal(input: &QuoteInput) -> Option<RefusalReason> {
+fn precondition_refusal(input: &QuoteInput) -> Option<QuoteFault> {
     let amount_decimals = match input.fixed_side {
         FixedSide::Incoming => input.incoming_decimals,
         FixedSide::Outgoing => input.outgoing_decimals,
@@ -175,13 +175,13 @@ fn precondition_refusal(input: &QuoteInput) -> Option<RefusalReason> {
     let (amount, fee) = (Fraction::of(input.amount), Fraction::of(input.fee_fixed));
     let zero = Fraction::whole(0);
     [
-        (Fraction::of(input.conversion_rate) == zero, RefusalReason::RateZero),
-        (Fraction::of(input.fee_percentage) >= Fraction::whole(100), RefusalReason::PercentageTooHigh),
-        (!fee.fits_decimals(input.outgoing_decimals), RefusalReason::FeeFixedTooManyDecimals),
-        (!fee.fits_digits(input.outgoing_decimals), RefusalReason::OutOfRange),
-        (amount == zero, RefusalReason::NotPositive),
-        (!amount.fits_decimals(amount_decimals), RefusalReason::AmountTooManyDecimals),
-        (!amount.fits_digits(amount_decimals), RefusalReason::OutOfRange),
+        (Fraction::of(input.conversion_rate) == zero, QuoteFault::RateZero),
+        (Fraction::of(input.fee_percentage) >= Fraction::whole(100), QuoteFault::PercentageTooHigh),
+        (!fee.fits_decimals(input.outgoing_decimals), QuoteFault::FeeFixedTooManyDecimals),
+        (!fee.fits_digits(input.outgoing_decimals), QuoteFault::OutOfRange),
+        (amount == zero, QuoteFault::NotPositive),
+        (!amount.fits_decimals(amount_decimals), QuoteFault::AmountTooManyDecimals),
+        (!amount.fits_digits(amount_decimals), QuoteFault::OutOfRange),
     ]
     .into_iter()
     .find_map(|(broken, reason)| broken.then_some(reason))
@@ -216,9 +216,9 @@ fn check_incoming_fixed(input: &QuoteInput) {
             assert!(printed_gross <= gross && gross < printed_gross.plus(&unit));
             assert_eq!(quoted.incoming_amount, input.amount);
         }
-        Err(refused) => match refused.reason {
-            RefusalReason::NotPositive => assert!(net < unit, "{net:?} is payable"),
-            RefusalReason::OutOfRange => assert!(!gross.fits_digits(input.outgoing_decimals)),
+        Err(refused) => match refused {
+            QuoteFault::NotPositive => assert!(net < unit, "{net:?} is payable"),
+            QuoteFault::OutOfRange => assert!(!gross.fits_digits(input.outgoing_decimals)),
             other => panic!("{other:?}, but every precondition holds"),
         },
     }
@@ -241,7 +241,7 @@ fn check_outgoing_fixed(input: &QuoteInput) {
             assert_eq!(quoted.outgoing_amount, input.amount);
         }
         Err(refused) => {
-            assert_eq!(refused.reason, RefusalReason::OutOfRange, "every precondition holds");
+            assert_eq!(refused, QuoteFault::OutOfRange, "every precondition holds");
             // Rounding up adds less than one unit to each.
             let gross_most = required.plus(&unit);
             let incoming_most = gross_most.times(&rate).plus(&incoming_unit);
@@ -253,7 +253,7 @@ fn check_outgoing_fixed(input: &QuoteInput) {
 
 fn check_quote(input: &QuoteInput) {
     match (precondition_refusal(input), input.fixed_side) {
-        (Some(reason), _) => assert_eq!(quote(input).map_err(|refused| refused.reason), Err(reason)),
+        (Some(reason), _) => assert_eq!(quote(input), Err(reason)),
         (None, FixedSide::Incoming) => check_incoming_fixed(input),
         (None, FixedSide::Outgoing) => check_outgoing_fixed(input),
     }
@@ -338,7 +338,7 @@ proptest! {
         match quote(&forward) {
             Ok(quoted) => assert!(quoted.outgoing_amount >= input.amount),
             // One incoming unit may be worth so much that its change no longer fits.
-            Err(refused) => assert_eq!(refused.reason, RefusalReason::OutOfRange),
+            Err(refused) => assert_eq!(refused, QuoteFault::OutOfRange),
         }
     }
 }

@@ -163,7 +163,7 @@ fn every_quote_vector_gives_the_expected_amounts_or_reason() {
             }
             (Err(refused), Expectation::Rejected { code, reason, .. }) => {
                 assert_eq!(code, "quote_refused", "{}", vector.id);
-                assert_eq!(refused.reason.as_str(), reason, "{} ({})", vector.id, vector.note);
+                assert_eq!(refused.as_str(), reason, "{} ({})", vector.id, vector.note);
                 rejected += 1;
             }
             (Err(refused), Expectation::Ok { .. }) => panic!("{} ({}): {refused}", vector.id, vector.note),

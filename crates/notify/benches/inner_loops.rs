@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use futures::FutureExt;
-use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::DeliveryId;
 use settle_domain::time::Timestamp;
+use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::guard::stub::StubResolver;
 use settle_notify::guard::{Guard, GuardPolicy};
 use settle_notify::notification::Notification;

@@ -1,13 +1,13 @@
 //! The request of one delivery attempt: the frozen body, and the headers signed afresh.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
-use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::{DeliveryId, SettlementId};
 use settle_domain::money::Decimal;
 use settle_domain::quote::FixedSide;
 use settle_domain::settlement::{EVENT_TYPE, Settlement};
 use settle_domain::signature::{DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 use settle_domain::time::Timestamp;
+use settle_domain::webhook_secret::WebhookSecret;
 
 /// Marks a test delivery.
 pub const TEST_HEADER: &str = "service-test";

@@ -6,11 +6,11 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::DeliveryId;
 use settle_domain::settlement::{self, FIELDS};
 use settle_domain::signature;
 use settle_domain::time::Timestamp;
+use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::notification::{self, Notification};
 use settle_verify::{Event, Verifier, VerifyError};
 

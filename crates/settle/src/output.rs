@@ -27,6 +27,9 @@ pub fn print(format: OutputFormat, value: &impl Serialize, text: impl FnOnce() -
 }
 
 /// Columns, each as wide as its widest cell.
+///
+/// By hand, after trying comfy-table: where the terminal is too narrow it takes the same from every column,
+/// so that ids, times and headings break to pieces. Which column may be cut is for the command to say.
 #[must_use]
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();

@@ -5,7 +5,7 @@ use settle_domain::delivery::ENDPOINT_CLEARED;
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
-use settle_domain::vault::SealedSecret;
+use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{EndpointReads, EndpointWrites, StoreResult};
 use sqlx::postgres::PgRow;
 

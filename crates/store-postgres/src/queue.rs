@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
-use settle_domain::vault::SealedSecret;
+use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{
     Ask, Claimed, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites, SHARDS,
     Shard, ShardLease, StoreError, StoreResult,

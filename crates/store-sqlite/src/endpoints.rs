@@ -6,7 +6,7 @@ use settle_domain::delivery::ENDPOINT_CLEARED;
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
-use settle_domain::vault::SealedSecret;
+use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{EndpointReads, EndpointWrites, StoreResult};
 
 use crate::connections::aside;

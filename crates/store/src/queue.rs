@@ -13,7 +13,7 @@ use settle_domain::delivery::Delivery;
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
-use settle_domain::vault::SealedSecret;
+use settle_domain::webhook_secret::SealedSecret;
 use uuid::Uuid;
 
 use crate::StoreResult;

@@ -38,12 +38,12 @@ impl fmt::Display for FixedSide {
 /// The text names neither side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a fixed side: neither `incoming` nor `outgoing`")]
-pub struct UnknownFixedSide;
+pub struct FixedSideFault;
 
 impl FromStr for FixedSide {
-    type Err = UnknownFixedSide;
+    type Err = FixedSideFault;
 
-    fn from_str(text: &str) -> Result<Self, UnknownFixedSide> {
-        Self::ALL.into_iter().find(|side| side.as_str() == text).ok_or(UnknownFixedSide)
+    fn from_str(text: &str) -> Result<Self, FixedSideFault> {
+        Self::ALL.into_iter().find(|side| side.as_str() == text).ok_or(FixedSideFault)
     }
 }

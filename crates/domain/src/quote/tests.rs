@@ -1,6 +1,6 @@
 //! Every reason for a refusal, at its edge, and the names of the fixed sides.
 
-use super::{FixedSide, Quote, QuoteInput, RefusalReason, UnknownFixedSide, quote};
+use super::{FixedSide, FixedSideFault, Quote, QuoteFault, QuoteInput, quote};
 use crate::money::Decimal;
 
 fn decimal(text: &str) -> Decimal {
@@ -20,8 +20,8 @@ fn input(fixed_side: FixedSide) -> QuoteInput {
     }
 }
 
-fn outcome(input: QuoteInput) -> Result<Quote, RefusalReason> {
-    quote(&input).map_err(|refused| refused.reason)
+fn outcome(input: QuoteInput) -> Result<Quote, QuoteFault> {
+    quote(&input)
 }
 
 #[test]
@@ -30,22 +30,22 @@ fn preconditions_hold_on_both_sides() {
         let base = input(side);
         assert!(outcome(base).is_ok());
         let refused = |changed: QuoteInput| outcome(changed).expect_err("a refusal");
-        assert_eq!(refused(QuoteInput { conversion_rate: decimal("0.00"), ..base }), RefusalReason::RateZero);
+        assert_eq!(refused(QuoteInput { conversion_rate: decimal("0.00"), ..base }), QuoteFault::RateZero);
         assert_eq!(
             refused(QuoteInput { fee_percentage: decimal("100.0"), ..base }),
-            RefusalReason::PercentageTooHigh
+            QuoteFault::PercentageTooHigh
         );
         assert_eq!(
             refused(QuoteInput { fee_fixed: decimal("0.0000001"), ..base }),
-            RefusalReason::FeeFixedTooManyDecimals
+            QuoteFault::FeeFixedTooManyDecimals
         );
         assert_eq!(
             refused(QuoteInput { amount: decimal("0.0000001"), ..base }),
-            RefusalReason::AmountTooManyDecimals
+            QuoteFault::AmountTooManyDecimals
         );
-        assert_eq!(refused(QuoteInput { amount: decimal("0.00"), ..base }), RefusalReason::NotPositive);
-        assert_eq!(refused(QuoteInput { outgoing_decimals: 39, ..base }), RefusalReason::OutOfRange);
-        assert_eq!(refused(QuoteInput { incoming_decimals: u8::MAX, ..base }), RefusalReason::OutOfRange);
+        assert_eq!(refused(QuoteInput { amount: decimal("0.00"), ..base }), QuoteFault::NotPositive);
+        assert_eq!(refused(QuoteInput { outgoing_decimals: 39, ..base }), QuoteFault::OutOfRange);
+        assert_eq!(refused(QuoteInput { incoming_decimals: u8::MAX, ..base }), QuoteFault::OutOfRange);
     }
 }
 
@@ -71,11 +71,11 @@ fn trailing_zeros_are_not_too_many_decimals() {
 fn a_percentage_just_below_a_hundred_is_exact() {
     let percentage = decimal("99.999999999999999999999999999999999999");
     let forward = QuoteInput { fee_percentage: percentage, ..input(FixedSide::Incoming) };
-    assert_eq!(outcome(forward), Err(RefusalReason::NotPositive));
+    assert_eq!(outcome(forward), Err(QuoteFault::NotPositive));
 
     let smallest = decimal("0.000001");
     let backward = QuoteInput { amount: smallest, fee_percentage: percentage, ..input(FixedSide::Outgoing) };
-    assert_eq!(outcome(backward), Err(RefusalReason::OutOfRange), "the gross has 39 digits");
+    assert_eq!(outcome(backward), Err(QuoteFault::OutOfRange), "the gross has 39 digits");
     let percentage = decimal("99.99999999999999999999999999999");
     let backward = QuoteInput { fee_percentage: percentage, ..backward };
     let quoted = outcome(backward).expect("a quote");
@@ -89,11 +89,11 @@ fn the_largest_gross_is_paid_and_the_next_is_refused() {
     let quoted = outcome(largest).expect("a quote");
     assert_eq!(quoted.gross.to_string(), "99999999999999999999999999999999.000000");
     let next = QuoteInput { amount: decimal("100000000000000000000000000000000"), ..base };
-    assert_eq!(outcome(next), Err(RefusalReason::OutOfRange));
+    assert_eq!(outcome(next), Err(QuoteFault::OutOfRange));
 
     // The payout alone would fit: the gross has to fit too.
     let halved = QuoteInput { fee_percentage: decimal("50"), ..next };
-    assert_eq!(outcome(halved), Err(RefusalReason::OutOfRange));
+    assert_eq!(outcome(halved), Err(QuoteFault::OutOfRange));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_refusal_says_why() {
     let zero_rate = QuoteInput { conversion_rate: Decimal::ZERO, ..input(FixedSide::Incoming) };
     let refused = quote(&zero_rate).expect_err("a refusal");
     assert_eq!(refused.to_string(), "quote refused: the conversion rate is zero");
-    assert_eq!(refused.reason.as_str(), "rate_zero");
+    assert_eq!(refused.as_str(), "rate_zero");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn fixed_sides_have_one_spelling() {
         assert_eq!(serde_json::from_str::<FixedSide>(&json).expect("a side"), side);
     }
     for text in ["", "Incoming", "INCOMING", " incoming", "both"] {
-        assert_eq!(text.parse::<FixedSide>(), Err(UnknownFixedSide), "{text:?}");
+        assert_eq!(text.parse::<FixedSide>(), Err(FixedSideFault), "{text:?}");
         assert!(serde_json::from_str::<FixedSide>(&format!("\"{text}\"")).is_err());
     }
 }

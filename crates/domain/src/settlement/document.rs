@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::object::{UniqueKeys, UniqueKeysVisitor};
-use super::{CompletedSettlement, FieldProblem, parse};
+use super::{CompletedSettlement, ImportFault, parse};
 
 /// What a document holds.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Document {
     /// Whether it is a list, whose elements have numbers.
     pub is_list: bool,
     /// Each settlement, or everything that is wrong with it.
-    pub settlements: Vec<Result<CompletedSettlement, Vec<FieldProblem>>>,
+    pub settlements: Vec<Result<CompletedSettlement, Vec<ImportFault>>>,
     /// Elements beyond those that were to be read at most: they are counted and no more.
     pub surplus: usize,
 }

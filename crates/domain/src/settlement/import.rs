@@ -25,7 +25,7 @@ const PRICING: &str = "pricing";
 
 /// What is wrong with one field of an imported settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FieldProblem {
+pub struct ImportFault {
     /// The field's name.
     pub field: String,
     /// The reason, for machines.
@@ -34,14 +34,14 @@ pub struct FieldProblem {
     pub problem: String,
 }
 
-impl fmt::Display for FieldProblem {
+impl fmt::Display for ImportFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{}: {}", self.field, self.problem)
     }
 }
 
 /// Reads a completed settlement from a JSON object.
-pub fn parse(object: &Map<String, Value>) -> Result<CompletedSettlement, Vec<FieldProblem>> {
+pub fn parse(object: &Map<String, Value>) -> Result<CompletedSettlement, Vec<ImportFault>> {
     let mut fields = Fields { object, problems: Vec::new() };
     fields.refuse_unknown();
     let parsed = read(&mut fields);
@@ -97,12 +97,12 @@ fn read(fields: &mut Fields<'_>) -> Option<CompletedSettlement> {
 
 struct Fields<'a> {
     object: &'a Map<String, Value>,
-    problems: Vec<FieldProblem>,
+    problems: Vec<ImportFault>,
 }
 
 impl<'a> Fields<'a> {
     fn problem(&mut self, field: &str, code: ErrorCode, problem: impl Into<String>) {
-        self.problems.push(FieldProblem { field: field.to_owned(), code, problem: problem.into() });
+        self.problems.push(ImportFault { field: field.to_owned(), code, problem: problem.into() });
     }
 
     fn refused<T>(&mut self, field: &str, problem: impl Into<String>) -> Option<T> {

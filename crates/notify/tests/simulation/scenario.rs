@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::delivery::{DeliveryEvent, DeliveryStatus, RetryPolicy};
-use settle_domain::endpoint::{Endpoint, WebhookSecret};
+use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::{DispatcherId, MerchantId, SettlementId};
 use settle_domain::page::PageRequest;
 use settle_domain::seams::{Clock, SeededEntropy};
 use settle_domain::time::Timestamp;
 use settle_domain::vault::KeyRing;
+use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::alerts::AlerterWake;
 use settle_notify::dispatcher::lanes::InFlightLimits;
 use settle_notify::dispatcher::queue::StoreQueue;

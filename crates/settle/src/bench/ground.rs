@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use settle_domain::endpoint::{Endpoint, WebhookSecret};
+use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::{MerchantId, OperatorId};
 use settle_domain::seams::Clock;
+use settle_domain::webhook_secret::WebhookSecret;
 use settle_store::Merchant;
 use tempfile::TempDir;
 

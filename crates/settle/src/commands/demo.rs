@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use settle_domain::endpoint::{Endpoint, WebhookSecret};
+use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::{Clock, random_bytes};
+use settle_domain::webhook_secret::WebhookSecret;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::Wake;
 use settle_store::Merchant;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::http::StatusCode;
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
-use settle_domain::endpoint::{SECRET_BYTES_MAX, WebhookSecret};
+use settle_domain::webhook_secret::{SECRET_BYTES_MAX, WebhookSecret};
 use settle_notify::guard::{Scheme, is_port_allowed};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};

@@ -6,10 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use settle::system::SystemClock;
-use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
+use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::notification::Notification;
 use settle_testing::binary::Settle;
 use settle_testing::serving::{Answer, PATIENCE, answer, send};

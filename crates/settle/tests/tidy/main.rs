@@ -2,7 +2,9 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`circles`] | no files of a crate that use each other |
 //! | [`direction`] | which crate may depend on which, and who may use which library |
+//! | [`faults`] | what is called a fault has no cause |
 //! | [`mirrors`] | the same noun and the same migration in every layer |
 //! | [`reachable`] | no source file that nothing includes |
 //! | [`sizes`] | limits on files, functions and lines |
@@ -16,8 +18,10 @@
 //! cannot fail is none. The reason stands in the violation's text: whoever runs into the rule must not have
 //! to look it up.
 
+mod circles;
 mod code;
 mod direction;
+mod faults;
 mod manifest;
 mod mirrors;
 mod reachable;

@@ -12,7 +12,7 @@ use settle_domain::pricing::InternalPricing;
 use settle_domain::quote::FixedSide;
 use settle_domain::settlement::{CompletedSettlement, Record, RecordPage, Settlement};
 use settle_domain::time::Timestamp;
-use settle_domain::vault::SealedSecret;
+use settle_domain::webhook_secret::SealedSecret;
 use uuid::Uuid;
 
 use crate::{DeliveryState, Merchant, NewDelivery, NewSettlement, RecordOutcome, Store};
