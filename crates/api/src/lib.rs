@@ -23,6 +23,7 @@ mod endpoints;
 pub mod error;
 pub mod http;
 mod language;
+mod limits;
 mod openapi;
 mod operator;
 pub mod router;
@@ -31,6 +32,7 @@ mod settlements;
 mod state;
 
 pub use language::{Language, Messages, MessagesFault};
+pub use limits::Limits;
 pub use openapi::{document, text as openapi_text};
 pub use operator::OperatorState;
-pub use state::{ApiState, Limits, Parts};
+pub use state::{ApiState, Parts};

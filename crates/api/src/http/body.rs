@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use crate::error::BodyFault;
-use crate::state::Limits;
+use crate::limits::Limits;
 
 /// Reads a request body as a JSON object of the given shape.
 pub async fn read_json<T: DeserializeOwned>(

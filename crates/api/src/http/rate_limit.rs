@@ -8,7 +8,7 @@ use governor::{DefaultKeyedRateLimiter, Quota};
 use settle_domain::ids::KeyId;
 
 use crate::error::RateLimited;
-use crate::state::Limits;
+use crate::limits::Limits;
 
 /// Keys that are remembered before those that have been quiet are forgotten.
 const REMEMBERED_KEYS_MAX: usize = 10_000;
