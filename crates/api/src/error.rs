@@ -1,7 +1,7 @@
 //! Why a request is refused, and the one match that turns it into HTTP.
 //!
 //! An error becomes a response without a body and with an [`ErrorBody`] beside it; the outermost layer
-//! ([`crate::http::envelope`]) writes the body in the caller's language. So every error, wherever it arises,
+//! (`http/envelope.rs`) writes the body in the caller's language. So every error, wherever it arises,
 //! is rendered in one place.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -202,50 +202,3 @@ impl From<&StoreError> for ApiError {
         }
     }
 }
-
-/// Declares what one operation can be refused for, besides what every operation can (a bad key, too many
-/// requests, a fault of ours). The type is what the handler returns and what OpenAPI lists: neither can say
-/// more than the other.
-macro_rules! operation_errors {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident $(($payload:ident: $type:ty))?),* $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        pub enum $name {
-            $(#[doc = concat!("See [`ApiError::", stringify!($variant), "`](crate::error::ApiError).")]
-            $variant $(($type))?,)*
-            /// The store failed.
-            Store(settle_store::StoreError),
-        }
-
-        impl From<settle_store::StoreError> for $name {
-            fn from(fault: settle_store::StoreError) -> $name {
-                $name::Store(fault)
-            }
-        }
-
-        $($(impl From<$type> for $name {
-            fn from($payload: $type) -> $name {
-                $name::$variant($payload)
-            }
-        })?)*
-
-        impl axum::response::IntoResponse for $name {
-            fn into_response(self) -> axum::response::Response {
-                match self {
-                    $($name::$variant $(($payload))? => {
-                        $crate::error::ApiError::$variant $(($payload))?.into_response()
-                    })*
-                    $name::Store(fault) => $crate::error::ApiError::from(fault).into_response(),
-                }
-            }
-        }
-
-        impl utoipa::IntoResponses for $name {
-            fn responses() -> $crate::openapi::Documentation {
-                $crate::openapi::responses(&[$($crate::openapi::Refusal::$variant),*])
-            }
-        }
-    };
-}
-
-pub(crate) use operation_errors;

@@ -26,6 +26,7 @@ mod language;
 mod limits;
 mod openapi;
 mod operator;
+mod refusals;
 pub mod router;
 pub mod server;
 mod settlements;

@@ -6,8 +6,8 @@ use axum::response::Response;
 use settle_domain::ids::DeliveryId;
 
 use super::DeliverySchema;
-use crate::error::operation_errors;
 use crate::http::{Caller, json};
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 operation_errors! {

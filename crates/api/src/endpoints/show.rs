@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::WebhookConfiguration;
-use crate::error::operation_errors;
 use crate::http::Caller;
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 operation_errors! {

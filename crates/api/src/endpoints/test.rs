@@ -11,8 +11,8 @@ use settle_notify::notification::Notification;
 use settle_store::StoreError;
 use utoipa::ToSchema;
 
-use crate::error::operation_errors;
 use crate::http::{Caller, json};
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 /// What came of a test delivery.

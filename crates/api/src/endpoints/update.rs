@@ -13,8 +13,9 @@ use settle_store::{StoreError, StoreResult, Tx};
 use utoipa::ToSchema;
 
 use super::WebhookConfiguration;
-use crate::error::{BodyFault, operation_errors};
+use crate::error::BodyFault;
 use crate::http::{Caller, read_json};
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 /// What to change. An absent field leaves things as they are.

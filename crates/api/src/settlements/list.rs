@@ -10,8 +10,8 @@ use settle_domain::settlement::RecordPage;
 use utoipa::ToSchema;
 
 use super::SettlementSchema;
-use crate::error::operation_errors;
 use crate::http::{Caller, Paging, PagingParameters, Parameters, json};
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 /// A page of settlements, newest first.
