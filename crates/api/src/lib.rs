@@ -4,13 +4,13 @@
 //! # How to add an operation
 //!
 //! One operation is one file, in the folder of its noun, in one order: request, response, documentation,
-//! handler. Handlers translate; rules live in the domain. [`router`] shows the whole API on one screen.
+//! handler. Handlers translate; rules live in the domain. `operations.rs` shows the whole API on one screen.
 //!
 //! 1. Write the file. Its first argument is [`Caller`](http::Caller): the key is judged before anything else
 //!    is read.
 //! 2. Say with `operation_errors!` what it can be refused for. The type is both what the handler returns and
 //!    what OpenAPI lists, so that neither can say more than the other.
-//! 3. Add it to [`router`], and write `openapi.json` anew with `settle openapi > openapi.json`.
+//! 3. Add it to `operations.rs`, and write `openapi.json` anew with `settle openapi > openapi.json`.
 //! 4. Add its tests. The test client checks every answer against `openapi.json`, and the authorization test
 //!    picks up every route that is listed there.
 //!
@@ -25,6 +25,7 @@ pub mod http;
 mod language;
 mod limits;
 mod openapi;
+mod operations;
 mod operator;
 mod refusals;
 pub mod router;

@@ -10,6 +10,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::{Components, InfoBuilder, LicenseBuilder, OpenApi, RefOr};
 
 use crate::http;
+use crate::operations::operations;
 use crate::refusals::{COMMON, ERROR_SCHEMA, header, responses};
 
 const SECURITY_SCHEME: &str = "api_key";
@@ -60,7 +61,7 @@ fn accept_language() -> Parameter {
 /// The document.
 #[must_use]
 pub fn document() -> OpenApi {
-    let mut document = crate::router::operations().into_openapi();
+    let mut document = operations().into_openapi();
     document.info = InfoBuilder::new()
         .title("Settle")
         .version("1")
