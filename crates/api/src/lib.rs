@@ -6,8 +6,7 @@
 //! One operation is one file, in the folder of its noun, in one order: request, response, documentation,
 //! handler. Handlers translate; rules live in the domain. `operations.rs` shows the whole API on one screen.
 //!
-//! 1. Write the file. Its first argument is [`Caller`](http::Caller): the key is judged before anything else
-//!    is read.
+//! 1. Write the file. Its first argument is `Caller`: the key is judged before anything else is read.
 //! 2. Say with `operation_errors!` what it can be refused for. The type is both what the handler returns and
 //!    what OpenAPI lists, so that neither can say more than the other.
 //! 3. Add it to `operations.rs`, and write `openapi.json` anew with `settle openapi > openapi.json`.
@@ -17,6 +16,7 @@
 //! An operation for operators goes into the folder `operator`. Its first argument is `Operator`, it returns
 //! [`ApiError`](error::ApiError), and it is described in the README instead of `openapi.json`.
 
+mod authentication;
 mod deliveries;
 pub mod docs;
 mod endpoints;

@@ -4,8 +4,9 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 
+use crate::authentication::Caller;
 use crate::error::ApiError;
-use crate::http::{Caller, envelope};
+use crate::http::envelope;
 use crate::operations::operations;
 use crate::operator::OperatorState;
 use crate::state::ApiState;

@@ -8,7 +8,8 @@ use settle_domain::error_code::{ErrorCode, FieldFault};
 use utoipa::ToSchema;
 
 use super::{DeliverySchema, DeliveryStatusSchema};
-use crate::http::{Caller, Paging, PagingParameters, Parameters, json};
+use crate::authentication::Caller;
+use crate::http::{Paging, PagingParameters, Parameters, json};
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 

@@ -6,7 +6,8 @@ use axum::response::Response;
 use settle_domain::ids::DeliveryId;
 
 use super::DeliverySchema;
-use crate::http::{Caller, json};
+use crate::authentication::Caller;
+use crate::http::json;
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::WebhookConfiguration;
-use crate::http::Caller;
+use crate::authentication::Caller;
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 

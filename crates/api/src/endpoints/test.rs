@@ -11,7 +11,8 @@ use settle_notify::notification::Notification;
 use settle_store::StoreError;
 use utoipa::ToSchema;
 
-use crate::http::{Caller, json};
+use crate::authentication::Caller;
+use crate::http::json;
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 

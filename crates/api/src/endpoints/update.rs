@@ -13,8 +13,9 @@ use settle_store::{StoreError, StoreResult, Tx};
 use utoipa::ToSchema;
 
 use super::WebhookConfiguration;
+use crate::authentication::Caller;
 use crate::error::BodyFault;
-use crate::http::{Caller, read_json};
+use crate::http::read_json;
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 

@@ -10,7 +10,8 @@ use settle_domain::settlement::RecordPage;
 use utoipa::ToSchema;
 
 use super::SettlementSchema;
-use crate::http::{Caller, Paging, PagingParameters, Parameters, json};
+use crate::authentication::Caller;
+use crate::http::{Paging, PagingParameters, Parameters, json};
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
