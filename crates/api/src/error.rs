@@ -43,6 +43,11 @@ pub enum ApiError {
     Unavailable(String),
 }
 
+/// An answer that cannot be written as JSON. A fault of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer cannot be written as JSON: {0}")]
+pub struct Unserializable(#[from] serde_json::Error);
+
 /// Why a body cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BodyFault {
@@ -177,6 +182,18 @@ impl IntoResponse for ApiError {
         }
         response.extensions_mut().insert(body);
         response
+    }
+}
+
+impl From<Unserializable> for ApiError {
+    fn from(fault: Unserializable) -> ApiError {
+        ApiError::from(&fault)
+    }
+}
+
+impl From<&Unserializable> for ApiError {
+    fn from(fault: &Unserializable) -> ApiError {
+        ApiError::Internal(fault.to_string())
     }
 }
 

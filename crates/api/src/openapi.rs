@@ -9,7 +9,8 @@ use utoipa::openapi::schema::{ArrayBuilder, Object, ObjectBuilder, Schema, Schem
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Components, InfoBuilder, LicenseBuilder, OpenApi, RefOr};
 
-use crate::http;
+use crate::error::{ApiError, Unserializable};
+use crate::http::json;
 use crate::operations::operations;
 use crate::refusals::{COMMON, ERROR_SCHEMA, header, responses};
 
@@ -95,20 +96,18 @@ pub fn document() -> OpenApi {
     document
 }
 
-static TEXT: LazyLock<String> = LazyLock::new(|| {
-    // The document holds nothing that JSON cannot.
-    let mut text = document().to_pretty_json().unwrap_or_default();
+static TEXT: LazyLock<Result<String, Unserializable>> = LazyLock::new(|| {
+    let mut text = document().to_pretty_json()?;
     text.push('\n');
-    text
+    Ok(text)
 });
 
 /// The document as it is served and committed: pretty-printed, with a newline at the end.
-#[must_use]
-pub fn text() -> &'static str {
-    &TEXT
+pub fn text() -> Result<&'static str, &'static Unserializable> {
+    TEXT.as_deref()
 }
 
 /// `GET /openapi.json`.
-pub(crate) async fn serve() -> Response {
-    http::json(text())
+pub(crate) async fn serve() -> Result<Response, ApiError> {
+    Ok(json(text()?))
 }

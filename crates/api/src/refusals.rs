@@ -138,11 +138,19 @@ macro_rules! operation_errors {
             $variant $(($type))?,)*
             /// The store failed.
             Store(settle_store::StoreError),
+            /// The answer cannot be written.
+            Unserializable($crate::error::Unserializable),
         }
 
         impl From<settle_store::StoreError> for $name {
             fn from(fault: settle_store::StoreError) -> $name {
                 $name::Store(fault)
+            }
+        }
+
+        impl From<$crate::error::Unserializable> for $name {
+            fn from(fault: $crate::error::Unserializable) -> $name {
+                $name::Unserializable(fault)
             }
         }
 
@@ -159,6 +167,7 @@ macro_rules! operation_errors {
                         $crate::error::ApiError::$variant $(($payload))?.into_response()
                     })*
                     $name::Store(fault) => $crate::error::ApiError::from(fault).into_response(),
+                    $name::Unserializable(fault) => $crate::error::ApiError::from(fault).into_response(),
                 }
             }
         }

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::{DeliverySchema, DeliveryStatusSchema};
 use crate::authentication::Caller;
-use crate::http::{Paging, PagingParameters, Parameters, json};
+use crate::http::{Paging, PagingParameters, Parameters, serialized};
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
@@ -72,8 +72,7 @@ pub async fn list_deliveries(
         offset: request.offset(),
         total: page.total,
     };
-    // Strings and numbers alone cannot fail to serialize into memory.
-    Ok(json(serde_json::to_vec(&body).unwrap_or_default()))
+    Ok(serialized(&body)?)
 }
 
 fn status_filter(parameters: &Parameters) -> Result<Option<DeliveryStatus>, FieldFault> {

@@ -7,7 +7,7 @@ use settle_domain::ids::DeliveryId;
 
 use super::DeliverySchema;
 use crate::authentication::Caller;
-use crate::http::json;
+use crate::http::serialized;
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
@@ -41,8 +41,7 @@ pub async fn redeliver(
     let delivery = requeued.ok_or(RedeliverError::NotFound)?;
     tx.commit().await?;
     state.wake.merchants([caller.merchant_id]);
-    // Strings and numbers alone cannot fail to serialize into memory.
-    Ok(json(serde_json::to_vec(&delivery).unwrap_or_default()))
+    Ok(serialized(&delivery)?)
 }
 
 /// The id in the path. What is no uuid, or not even text, names nothing.

@@ -12,7 +12,7 @@ use settle_store::StoreError;
 use utoipa::ToSchema;
 
 use crate::authentication::Caller;
-use crate::http::json;
+use crate::http::serialized;
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
@@ -68,6 +68,5 @@ pub async fn test_webhook(
         status: attempt.response_status,
         error: attempt.fault.map(|fault| fault.to_string()),
     };
-    // Strings and numbers alone cannot fail to serialize into memory.
-    Ok(json(serde_json::to_vec(&result).unwrap_or_default()))
+    Ok(serialized(&result)?)
 }

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::WebhookConfiguration;
 use crate::authentication::Caller;
 use crate::error::BodyFault;
-use crate::http::read_json;
+use crate::http::{read_json, serialized};
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
@@ -88,7 +88,7 @@ pub async fn update_webhook(
     let change = request.decide(current.is_some(), url_fault)?;
     let endpoint = apply(&state, &mut *tx, caller.merchant_id, current, change).await?;
     tx.commit().await?;
-    Ok(WebhookConfiguration::of(endpoint.as_ref()).into_response())
+    Ok(serialized(&WebhookConfiguration::of(endpoint.as_ref()))?)
 }
 
 async fn locked_endpoint(tx: &mut dyn Tx, merchant: MerchantId) -> StoreResult<Option<Endpoint>> {

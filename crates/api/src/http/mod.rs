@@ -15,4 +15,4 @@ pub use envelope::{EnvelopeState, envelope};
 pub use lookups::Lookups;
 pub use query::{Paging, PagingParameters, Parameters};
 pub use rate_limit::RateLimiter;
-pub use success::{json, no_store};
+pub use success::{json, no_store, serialized};
