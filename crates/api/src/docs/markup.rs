@@ -1,48 +1,30 @@
-//! Text made into HTML: escaping, `code` in sentences, and quiet colours in blocks of code.
+//! Text made into HTML: `code` in sentences, and quiet colours in blocks of code.
 
-use minijinja::Value;
+use minijinja::{HtmlEscape, Value};
 
 /// A sentence with `code` between backticks.
 pub(super) fn inline(text: &str) -> Value {
-    let mut html = String::with_capacity(text.len());
-    for (index, part) in text.split('`').enumerate() {
+    let marked = text.split('`').enumerate().map(|(index, part)| {
         let is_code = index % 2 == 1;
-        html.push_str(if is_code { "<code>" } else { "" });
-        escape(part, &mut html);
-        html.push_str(if is_code { "</code>" } else { "" });
-    }
-    Value::from_safe_string(html)
+        let part = HtmlEscape(part);
+        if is_code { format!("<code>{part}</code>") } else { part.to_string() }
+    });
+    Value::from_safe_string(marked.collect())
 }
 
 /// A block of code. It can be scrolled, so it can be reached with the keyboard.
 pub(super) fn code(text: &str, language: &str) -> Value {
-    let mut html = format!("<pre tabindex=\"0\"><code class=\"language-{language}\">");
-    for piece in pieces(text.trim(), language) {
+    let pieces = pieces(text.trim(), language).into_iter().map(|piece| {
+        let text = HtmlEscape(piece.text);
         match piece.class {
-            Some(class) => {
-                html.push_str("<span class=\"");
-                html.push_str(class);
-                html.push_str("\">");
-                escape(piece.text, &mut html);
-                html.push_str("</span>");
-            }
-            None => escape(piece.text, &mut html),
+            Some(class) => format!("<span class=\"{class}\">{text}</span>"),
+            None => text.to_string(),
         }
-    }
-    html.push_str("</code></pre>");
-    Value::from_safe_string(html)
-}
-
-fn escape(text: &str, html: &mut String) {
-    for character in text.chars() {
-        match character {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            other => html.push(other),
-        }
-    }
+    });
+    let pieces: String = pieces.collect();
+    Value::from_safe_string(format!(
+        "<pre tabindex=\"0\"><code class=\"language-{language}\">{pieces}</code></pre>"
+    ))
 }
 
 /// A part of a block of code, and the class of its colour.
@@ -115,7 +97,8 @@ mod tests {
         let shown = |text: &str, language: &str| code(text, language).to_string();
         assert_eq!(
             shown("curl 'a#b' # c\n", "sh"),
-            "<pre tabindex=\"0\"><code class=\"language-sh\">curl <span class=\"string\">'a#b'</span> \
+            "<pre tabindex=\"0\"><code class=\"language-sh\">curl \
+             <span class=\"string\">&#x27;a#b&#x27;</span> \
              <span class=\"comment\"># c</span></code></pre>"
         );
         let json = shown("{\"a\": \"b\"}", "json");
