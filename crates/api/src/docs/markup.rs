@@ -1,15 +1,21 @@
-//! Text made into HTML: `code` in sentences, and quiet colours in blocks of code.
+//! Text made into HTML: the Markdown of the OpenAPI document, and quiet colours in blocks of code.
 
 use minijinja::{HtmlEscape, Value};
+use pulldown_cmark::html::push_html;
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-/// A sentence with `code` between backticks.
-pub(super) fn inline(text: &str) -> Value {
-    let marked = text.split('`').enumerate().map(|(index, part)| {
-        let is_code = index % 2 == 1;
-        let part = HtmlEscape(part);
-        if is_code { format!("<code>{part}</code>") } else { part.to_string() }
+/// A sentence of Markdown without a paragraph around it, for a cell of a table. The page shows HTML that stands
+/// in a sentence as text.
+pub(super) fn inline(sentence: &str) -> Value {
+    let events = Parser::new(sentence).filter_map(|event| match event {
+        Event::Start(Tag::Paragraph) => None,
+        Event::End(TagEnd::Paragraph) => Some(Event::SoftBreak),
+        Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
+        other => Some(other),
     });
-    Value::from_safe_string(marked.collect())
+    let mut html = String::with_capacity(sentence.len());
+    push_html(&mut html, events);
+    Value::from_safe_string(html.trim_end().to_owned())
 }
 
 /// A block of code. It can be scrolled, so it can be reached with the keyboard.
@@ -88,8 +94,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_are_escaped_and_code_is_marked() {
-        assert_eq!(inline("a `<b>` & \"c\"").to_string(), "a <code>&lt;b&gt;</code> &amp; &quot;c&quot;");
+    fn sentences_are_markdown_without_paragraphs() {
+        for (sentence, html) in [
+            ("a `<b>` & \"c\"", "a <code>&lt;b&gt;</code> &amp; \"c\""),
+            ("`delivery_id` of _one_\ndelivery.", "<code>delivery_id</code> of <em>one</em>\ndelivery."),
+            ("One.\n\nTwo.", "One.\nTwo."),
+            ("", ""),
+        ] {
+            assert_eq!(inline(sentence).to_string(), html);
+        }
+    }
+
+    #[test]
+    fn html_in_a_sentence_is_shown_and_not_obeyed() {
+        for sentence in ["<script>alert(1)</script>", "a <b onclick=\"x\">b</b>", "<!-- c -->"] {
+            let shown = inline(sentence).to_string();
+            assert!(!shown.contains('<'), "{shown}");
+        }
     }
 
     #[test]
