@@ -1,5 +1,5 @@
-//! Which merchant is calling. The first argument of every handler, so that the key is judged before anything
-//! else is read.
+//! Finds out which merchant is calling. Every handler has `Caller` as its first argument, so that axum judges
+//! the key before it reads anything else.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -31,7 +31,7 @@ impl FromRequestParts<ApiState> for Caller {
     }
 }
 
-/// The key of a credential, together with others who ask for the same.
+/// Looks the key up, together with other requests that carry the same one.
 async fn authenticate(state: &ApiState, credential: &Credential) -> StoreResult<Option<AuthenticatedKey>> {
     let look = |hashes: Vec<CredentialHash>| {
         let store = state.store.clone();

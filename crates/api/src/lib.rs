@@ -6,7 +6,7 @@
 //! One operation is one file, in the folder of its noun, in one order: request, response, documentation,
 //! handler. Handlers translate; rules live in the domain. `operations.rs` shows the whole API on one screen.
 //!
-//! 1. Write the file. Its first argument is `Caller`: the key is judged before anything else is read.
+//! 1. Write the file. Its first argument is `Caller`: it judges the key before the handler reads the rest.
 //! 2. Say with `operation_errors!` what it can be refused for. The type is both what the handler returns and
 //!    what OpenAPI lists, so that neither can say more than the other.
 //! 3. Add it to `operations.rs`, and write `openapi.json` anew with `settle openapi > openapi.json`.

@@ -10,11 +10,11 @@ pub struct Limits {
     pub body_bytes_max: usize,
     /// How long a body may take to arrive.
     pub body_timeout: Duration,
-    /// How long a request may take to be answered.
+    /// How long a handler may take to answer.
     pub request_timeout: Duration,
-    /// Requests per second and key; `None` for no limit.
+    /// How many requests a second each key may make; `None` for no limit.
     pub requests_per_second: Option<NonZeroU32>,
-    /// Requests a key may make at once before the rate applies.
+    /// How many requests a key may make at once before the rate applies.
     pub requests_burst: NonZeroU32,
 }
 

@@ -1,4 +1,4 @@
-//! The OpenAPI 3.1 document, generated from the handlers.
+//! Generates the OpenAPI 3.1 document from the operations.
 
 use std::sync::LazyLock;
 
@@ -49,7 +49,7 @@ fn error_schema() -> Schema {
         .into()
 }
 
-/// The one header that every operation looks at besides the key.
+/// The one header that every operation reads besides the key.
 fn accept_language() -> Parameter {
     ParameterBuilder::new()
         .name("Accept-Language")
@@ -102,7 +102,8 @@ static TEXT: LazyLock<Result<String, Unserializable>> = LazyLock::new(|| {
     Ok(text)
 });
 
-/// The document as it is served and committed: pretty-printed, with a newline at the end.
+/// The document as the service serves it and the repository holds it: pretty-printed, with a newline at the
+/// end.
 pub fn text() -> Result<&'static str, &'static Unserializable> {
     TEXT.as_deref()
 }

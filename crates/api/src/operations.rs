@@ -6,7 +6,7 @@ use utoipa_axum::routes;
 use crate::state::ApiState;
 use crate::{deliveries, endpoints, settlements};
 
-/// The operations, and the document generated from them.
+/// The routes of the operations, with what each says of itself for the document.
 pub(crate) fn operations() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(settlements::list::list_settlements))

@@ -1,4 +1,4 @@
-//! What an operation can be refused for: what its handler returns, and what the document tells of it.
+//! Why an operation can refuse a request: the error its handler returns, and how the document describes it.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::language::{Language, Messages};
 /// The name of the schema that every refusal has for its body.
 pub(crate) const ERROR_SCHEMA: &str = "Error";
 
-/// What an operation can be refused for, as the document tells it.
+/// Why an operation can refuse a request, as the document describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
     InvalidCredentials,
@@ -29,12 +29,12 @@ pub(crate) enum Refusal {
     Unavailable,
 }
 
-/// What every operation can be refused for, whatever it does.
+/// Why every operation can refuse a request, whatever it does.
 pub(crate) const COMMON: [Refusal; 4] =
     [Refusal::InvalidCredentials, Refusal::Locked, Refusal::Internal, Refusal::Unavailable];
 
 impl Refusal {
-    /// The statuses it has, with the code and what it means.
+    /// The statuses of the refusal, each with its code and its meaning.
     fn answers(self) -> Vec<(u16, ErrorCode, &'static str)> {
         let own = |code: ErrorCode, meaning| vec![(code.status(), code, meaning)];
         match self {
@@ -116,7 +116,7 @@ pub(crate) fn header(description: &str) -> Header {
     HeaderBuilder::new().description(Some(description)).schema(Some(Object::with_type(Type::String))).build()
 }
 
-/// An error as a caller who reads English gets it.
+/// The error as an English reader gets it.
 fn example(code: ErrorCode) -> Value {
     let message = Messages::load().map(|messages| messages.text(Language::English, code).to_owned());
     let mut error = json!({ "code": code.as_str(), "message": message.unwrap_or_default() });
@@ -126,8 +126,8 @@ fn example(code: ErrorCode) -> Value {
     json!({ "error": error })
 }
 
-/// Declares what one operation can be refused for, besides what every operation can (a bad key, too many
-/// requests, a fault of ours). The type is what the handler returns and what OpenAPI lists: neither can say
+/// Declares why one operation can refuse a request, besides the reasons that every operation has (a bad key,
+/// too many requests, a fault of ours). The handler returns the type and OpenAPI lists it, so neither can say
 /// more than the other.
 macro_rules! operation_errors {
     ($(#[$doc:meta])* $name:ident { $($variant:ident $(($payload:ident: $type:ty))?),* $(,)? }) => {

@@ -33,7 +33,7 @@ pub fn operator(state: OperatorState) -> Router {
     crate::operator::router(state)
 }
 
-/// A known path with another method: the key is judged first, as on every known path.
+/// Answers a known path with an unknown method. `Caller` judges the key first, as on every known path.
 async fn known_route(_caller: Caller) -> ApiError {
     ApiError::MethodNotAllowed
 }

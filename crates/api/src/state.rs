@@ -19,15 +19,15 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// The master keys.
     pub ring: Arc<KeyRing>,
-    /// The judge of webhook URLs.
+    /// Judges webhook URLs.
     pub guard: Guard,
-    /// Who carries a test delivery to its endpoint.
+    /// Sends test deliveries to their endpoints.
     pub transport: Arc<dyn Transport>,
-    /// Who is told at once that a delivery is due.
+    /// Tells the dispatcher at once that a delivery is due.
     pub wake: Wake,
-    /// Where time comes from.
+    /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Where randomness comes from.
+    /// Gives randomness.
     pub entropy: Arc<dyn Entropy>,
     /// What errors say, in every language.
     pub messages: Arc<Messages>,
@@ -53,7 +53,7 @@ impl ApiState {
         ApiState(Arc::new(Shared { parts, rate_limiter, keys: Lookups::default() }))
     }
 
-    /// What the outermost layer works with.
+    /// What the envelope layer works with.
     pub(crate) fn envelope(&self) -> EnvelopeState {
         EnvelopeState {
             clock: self.clock.clone(),
@@ -63,12 +63,12 @@ impl ApiState {
         }
     }
 
-    /// Keys that are being looked up.
+    /// The lookups of API keys that are under way.
     pub(crate) fn keys(&self) -> &Lookups<AuthenticatedKey> {
         &self.0.keys
     }
 
-    /// Who has asked how often.
+    /// Counts the requests of each key.
     pub(crate) fn rate_limiter(&self) -> &RateLimiter {
         &self.0.rate_limiter
     }

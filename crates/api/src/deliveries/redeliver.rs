@@ -44,7 +44,7 @@ pub async fn redeliver(
     Ok(serialized(&delivery)?)
 }
 
-/// The id in the path. What is no uuid, or not even text, names nothing.
+/// Reads the id from the path. A path without a UUID names no delivery.
 fn delivery_id(parameters: Result<RawPathParams, RawPathParamsRejection>) -> Option<DeliveryId> {
     let parameters = parameters.ok()?;
     let (_, text) = parameters.iter().find(|(name, _)| *name == "delivery_id")?;

@@ -1,11 +1,11 @@
-//! Text made into HTML: the Markdown of the OpenAPI document, and quiet colours in blocks of code.
+//! Turns text into HTML: the Markdown of the OpenAPI document, and blocks of code with quiet colours.
 
 use minijinja::{HtmlEscape, Value};
 use pulldown_cmark::html::push_html;
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-/// A sentence of Markdown without a paragraph around it, for a cell of a table. The page shows HTML that stands
-/// in a sentence as text.
+/// Renders a sentence of Markdown without a paragraph around it, for a cell of a table. HTML in a sentence
+/// becomes text: the reader sees it, the browser does not obey it.
 pub(super) fn inline(sentence: &str) -> Value {
     let events = Parser::new(sentence).filter_map(|event| match event {
         Event::Start(Tag::Paragraph) => None,
@@ -18,7 +18,7 @@ pub(super) fn inline(sentence: &str) -> Value {
     Value::from_safe_string(html.trim_end().to_owned())
 }
 
-/// A block of code. It can be scrolled, so it can be reached with the keyboard.
+/// A block of code. A long line makes it scroll, so `tabindex` lets the keyboard reach it.
 pub(super) fn code(text: &str, language: &str) -> Value {
     let pieces = pieces(text.trim(), language).into_iter().map(|piece| {
         let text = HtmlEscape(piece.text);
@@ -39,8 +39,8 @@ struct Piece<'a> {
     class: Option<&'static str>,
 }
 
-/// Takes comments, strings and keys of objects out of the rest. Whatever it makes of a text, the pieces put
-/// together are that text.
+/// Cuts comments, strings and keys of objects out of a text. However it cuts, the pieces put together are the
+/// text again.
 fn pieces<'a>(text: &'a str, language: &str) -> Vec<Piece<'a>> {
     let comment = match language {
         "sh" | "python" | "ruby" => Some("#"),
@@ -75,7 +75,7 @@ fn pieces<'a>(text: &'a str, language: &str) -> Vec<Piece<'a>> {
     pieces
 }
 
-/// Where the string that a text starts with ends, behind its closing quote.
+/// Finds the end of the string at the start of a text, behind the closing quote.
 fn string_end(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (index, character) in text.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! What the page must hold, and the receivers it shows, run.
+//! Checks what the page must hold, and runs the receivers that it shows.
 
 use std::collections::HashSet;
 

@@ -8,7 +8,7 @@ use settle_domain::credential::{Credential, CredentialKind};
 pub enum BearerFault {
     /// There is no `Authorization` header.
     Missing,
-    /// It is there more than once, or does not have the form of one.
+    /// The header is there more than once, or its credential does not have the right form.
     Malformed,
 }
 

@@ -20,7 +20,7 @@ pub fn serialized(value: &impl Serialize) -> Result<Response, Unserializable> {
     Ok(json(serde_json::to_vec(value)?))
 }
 
-/// Tells everybody on the way not to keep a response.
+/// Forbids caches to keep a response.
 pub fn no_store(response: &mut Response) {
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }

@@ -66,7 +66,7 @@ pub async fn list_settlements(
     Ok(json(render(request, &page)))
 }
 
-/// The records as they are stored: they are JSON already.
+/// Puts the page around the records. The store gives them as JSON, so nothing serializes them again.
 fn render(request: PageRequest, page: &RecordPage) -> String {
     let RecordPage { records, total } = page;
     let (limit, offset) = (request.limit(), request.offset());
