@@ -4,12 +4,9 @@ pub mod show;
 pub mod test;
 pub mod update;
 
-use axum::response::Response;
 use serde::Serialize;
 use settle_domain::endpoint::Endpoint;
 use utoipa::ToSchema;
-
-use crate::http::json;
 
 /// The webhook configuration. The secret itself is never returned.
 #[derive(Debug, Serialize, ToSchema)]
@@ -27,10 +24,5 @@ impl WebhookConfiguration {
             webhook_url: endpoint.map(|endpoint| endpoint.url.clone()),
             webhook_secret_set: endpoint.is_some(),
         }
-    }
-
-    fn into_response(self) -> Response {
-        // Strings and booleans alone cannot fail to serialize into memory.
-        json(serde_json::to_vec(&self).unwrap_or_default())
     }
 }

@@ -1,8 +1,8 @@
-//! Why a request is refused, and the one match that turns it into HTTP.
+//! Why the API refuses a request, and the one match that turns the reason into HTTP.
 //!
-//! An error becomes a response without a body and with an [`ErrorBody`] beside it; the outermost layer
-//! ([`crate::http::envelope`]) writes the body in the caller's language. So every error, wherever it arises,
-//! is rendered in one place.
+//! An error becomes a response without a body that carries an [`ErrorBody`]; the outermost layer
+//! (`http/envelope.rs`) writes the body from it in the caller's language. So one place renders every error,
+//! wherever it arises.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,36 +12,41 @@ use settle_store::StoreError;
 /// How long a caller should wait before it tries an unavailable service again, in seconds.
 const RETRY_AFTER_SECONDS: u32 = 2;
 
-/// Why a request is refused.
+/// Why the API refuses a request.
 #[derive(Debug)]
 pub enum ApiError {
-    /// The key is missing, malformed, unknown or revoked; which of them is not told.
+    /// The key is missing, malformed, unknown or revoked; the answer does not say which.
     InvalidCredentials,
     /// The key has made too many requests.
     Locked(RateLimited),
     /// There is no such thing, or it is another merchant's.
     NotFound,
-    /// The path is known, the method is not. The router adds `Allow`.
+    /// The router knows the path but not the method. It adds `Allow`.
     MethodNotAllowed,
     /// The body cannot be read.
     InvalidBody(BodyFault),
-    /// Fields or query parameters are refused.
+    /// Fields or query parameters are not valid.
     Validation(Vec<FieldFault>),
     /// There is no endpoint to send to.
     EndpointNotConfigured,
-    /// An operator's token is refused.
+    /// The operator's token does not hold.
     AccessToken(TokenFault),
-    /// An operator's token cannot be judged at the moment. The text is for the log alone.
+    /// The database cannot judge the operator's token at the moment. The text is for the log alone.
     AccessUnverifiable(String),
-    /// An operator's request has values that are refused; each detail names one.
+    /// An operator's request has values that are not valid; each detail names one.
     AdminValidation(Vec<String>),
-    /// What an operator sends is there already, and is something else; each detail names one.
+    /// An operator sends settlements that are recorded with other content; each detail names one.
     Conflict(Vec<String>),
     /// A fault of ours. The text is for the log alone.
     Internal(String),
     /// A fault of ours that may pass. The text is for the log alone.
     Unavailable(String),
 }
+
+/// An answer that cannot be written as JSON. A fault of ours.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer cannot be written as JSON: {0}")]
+pub struct Unserializable(#[from] serde_json::Error);
 
 /// Why a body cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +59,7 @@ pub enum BodyFault {
     WrongType,
 }
 
-/// Why an operator's token is refused.
+/// Why an operator's token does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenFault {
     /// There is none.
@@ -65,18 +70,18 @@ pub enum TokenFault {
     Invalid,
 }
 
-/// How a rate limit stands.
+/// What a caller learns who has made too many requests.
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimited {
-    /// Seconds until the next request is admitted.
+    /// Seconds until the limiter admits the next request.
     pub retry_after_seconds: u64,
-    /// Requests admitted at once.
+    /// How many requests the limiter admits at once.
     pub quota: u32,
-    /// Seconds in which that many are admitted again.
+    /// Seconds until the limiter admits that many again.
     pub window_seconds: u32,
 }
 
-/// What the envelope is written from.
+/// What the outermost layer writes the envelope from.
 #[derive(Debug, Clone)]
 pub struct ErrorBody {
     /// The code.
@@ -94,7 +99,7 @@ impl ApiError {
     #[must_use]
     pub fn status_and_code(&self) -> (StatusCode, ErrorCode) {
         let plain = |code: ErrorCode| {
-            // Every status of the table is a valid one; a test walks through all of them.
+            // Every status of the table is valid; a test checks all of them.
             (StatusCode::from_u16(code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), code)
         };
         match self {
@@ -180,6 +185,18 @@ impl IntoResponse for ApiError {
     }
 }
 
+impl From<Unserializable> for ApiError {
+    fn from(fault: Unserializable) -> ApiError {
+        ApiError::from(&fault)
+    }
+}
+
+impl From<&Unserializable> for ApiError {
+    fn from(fault: &Unserializable) -> ApiError {
+        ApiError::Internal(fault.to_string())
+    }
+}
+
 impl From<StoreError> for ApiError {
     fn from(fault: StoreError) -> ApiError {
         ApiError::from(&fault)
@@ -202,50 +219,3 @@ impl From<&StoreError> for ApiError {
         }
     }
 }
-
-/// Declares what one operation can be refused for, besides what every operation can (a bad key, too many
-/// requests, a fault of ours). The type is what the handler returns and what OpenAPI lists: neither can say
-/// more than the other.
-macro_rules! operation_errors {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident $(($payload:ident: $type:ty))?),* $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        pub enum $name {
-            $(#[doc = concat!("See [`ApiError::", stringify!($variant), "`](crate::error::ApiError).")]
-            $variant $(($type))?,)*
-            /// The store failed.
-            Store(settle_store::StoreError),
-        }
-
-        impl From<settle_store::StoreError> for $name {
-            fn from(fault: settle_store::StoreError) -> $name {
-                $name::Store(fault)
-            }
-        }
-
-        $($(impl From<$type> for $name {
-            fn from($payload: $type) -> $name {
-                $name::$variant($payload)
-            }
-        })?)*
-
-        impl axum::response::IntoResponse for $name {
-            fn into_response(self) -> axum::response::Response {
-                match self {
-                    $($name::$variant $(($payload))? => {
-                        $crate::error::ApiError::$variant $(($payload))?.into_response()
-                    })*
-                    $name::Store(fault) => $crate::error::ApiError::from(fault).into_response(),
-                }
-            }
-        }
-
-        impl utoipa::IntoResponses for $name {
-            fn responses() -> $crate::openapi::Documentation {
-                $crate::openapi::responses(&[$($crate::openapi::Refusal::$variant),*])
-            }
-        }
-    };
-}
-
-pub(crate) use operation_errors;

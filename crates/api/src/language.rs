@@ -1,4 +1,4 @@
-//! The languages errors speak: which one a caller reads best, and what each code says in it.
+//! The languages of error messages: finds the one a caller reads best, and gives the message of a code in it.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,9 @@ use fluent_bundle::{FluentBundle, FluentResource};
 use fluent_langneg::{LanguageIdentifier, NegotiationStrategy, negotiate_languages};
 use settle_domain::error_code::ErrorCode;
 
-/// Entries of an `Accept-Language` header that are looked at.
+/// How many entries of an `Accept-Language` header the negotiation reads.
 const ACCEPTED_ENTRIES_MAX: usize = 32;
-/// Bytes of an `Accept-Language` header that are looked at; a longer one counts as none.
+/// The longest `Accept-Language` header that the negotiation reads, in bytes; a longer one counts as none.
 const ACCEPTED_BYTES_MAX: usize = 1_024;
 
 /// A supported language.
@@ -60,14 +60,14 @@ pub enum MessagesFault {
     Missing(&'static str, ErrorCode),
 }
 
-/// What every code says in every language, ready to be sent.
+/// The messages of every code in every language.
 pub struct Messages {
     texts: HashMap<(Language, ErrorCode), String>,
     available: Vec<(LanguageIdentifier, Language)>,
 }
 
 impl Messages {
-    /// Reads the embedded language files. An incomplete one is an error: the service does not start with it.
+    /// Reads the embedded language files. The service does not start with an incomplete one.
     pub fn load() -> Result<Messages, MessagesFault> {
         let mut texts = HashMap::new();
         let mut available = Vec::new();
@@ -83,14 +83,14 @@ impl Messages {
         Ok(Messages { texts, available })
     }
 
-    /// What a code says in a language.
+    /// The message of a code in a language.
     #[must_use]
     pub fn text(&self, language: Language, code: ErrorCode) -> &str {
-        // Complete since `load`; the code itself is the last resort.
+        // `load` has made sure that every message is there; the code itself is the last resort.
         self.texts.get(&(language, code)).map_or(code.as_str(), String::as_str)
     }
 
-    /// The language a caller reads best, from the value of its `Accept-Language` header.
+    /// Finds the language a caller reads best in the value of its `Accept-Language` header.
     #[must_use]
     pub fn negotiate(&self, accept_language: Option<&str>) -> Language {
         let asked = accept_language.map(weighted).unwrap_or_default();
@@ -103,7 +103,7 @@ impl Messages {
         wanted.into_iter().find(|language| !excluded.contains(language)).unwrap_or(Language::English)
     }
 
-    /// The supported language for one that was asked for.
+    /// Finds the supported language that serves a caller who asks for this one.
     fn look_up(&self, asked: &LanguageIdentifier) -> Option<Language> {
         let available: Vec<&LanguageIdentifier> =
             self.available.iter().map(|(identifier, _)| identifier).collect();
@@ -113,7 +113,7 @@ impl Messages {
     }
 }
 
-/// The messages of one language file, one for every code.
+/// Reads one language file: one message for every code.
 fn read(language: Language, source: &str) -> Result<Vec<(ErrorCode, String)>, MessagesFault> {
     let unreadable = |fault: String| MessagesFault::Unreadable(language.tag(), fault);
     let resource = FluentResource::try_new(source.to_owned())
@@ -131,7 +131,7 @@ fn read(language: Language, source: &str) -> Result<Vec<(ErrorCode, String)>, Me
     ErrorCode::ALL.iter().map(message).collect()
 }
 
-/// The languages asked for with their weights, best first. What is not a language is left out.
+/// Reads the languages a caller asks for with their weights, best first, and skips what is not a language.
 fn weighted(header: &str) -> Vec<(u16, LanguageIdentifier)> {
     if header.len() > ACCEPTED_BYTES_MAX {
         return Vec::new();
@@ -144,12 +144,12 @@ fn weighted(header: &str) -> Vec<(u16, LanguageIdentifier)> {
             weighted.push((weight, identifier));
         }
     }
-    // Stable: what has the same weight keeps the caller's order.
+    // The sort is stable: languages of the same weight keep the caller's order.
     weighted.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
     weighted
 }
 
-/// A weight such as `q=0.8`, in thousandths: `0` to `1` with at most three decimals, as RFC 9110 writes it.
+/// Reads a weight such as `q=0.8` in thousandths. RFC 9110 allows `0` to `1` with at most three decimals.
 fn thousandths(weight: &str) -> Option<u16> {
     let value = weight.strip_prefix("q=").or_else(|| weight.strip_prefix("Q="))?;
     let (whole, fraction) = value.split_once('.').unwrap_or((value, ""));

@@ -1,134 +1,20 @@
-//! The OpenAPI 3.1 document, generated from the handlers.
+//! Generates the OpenAPI 3.1 document from the operations.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use axum::response::Response;
-use serde_json::{Value, json};
 use settle_domain::error_code::{ErrorCode, Level};
-use utoipa::openapi::content::ContentBuilder;
-use utoipa::openapi::example::ExampleBuilder;
-use utoipa::openapi::header::{Header, HeaderBuilder};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::response::{Response as Documented, ResponseBuilder};
 use utoipa::openapi::schema::{ArrayBuilder, Object, ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Components, InfoBuilder, LicenseBuilder, OpenApi, Ref, RefOr};
+use utoipa::openapi::{Components, InfoBuilder, LicenseBuilder, OpenApi, RefOr};
 
-use crate::http;
-use crate::language::{Language, Messages};
+use crate::error::{ApiError, Unserializable};
+use crate::http::json;
+use crate::operations::operations;
+use crate::refusals::{COMMON, ERROR_SCHEMA, header, responses};
 
 const SECURITY_SCHEME: &str = "api_key";
-const ERROR_SCHEMA: &str = "Error";
-
-/// What an operation can be refused for, as the document tells it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    InvalidCredentials,
-    Locked,
-    NotFound,
-    InvalidBody,
-    Validation,
-    EndpointNotConfigured,
-    Internal,
-    Unavailable,
-}
-
-/// What every operation can be refused for, whatever it does.
-const COMMON: [Refusal; 4] =
-    [Refusal::InvalidCredentials, Refusal::Locked, Refusal::Internal, Refusal::Unavailable];
-
-impl Refusal {
-    /// The statuses it has, with the code and what it means.
-    fn answers(self) -> Vec<(u16, ErrorCode, &'static str)> {
-        let own = |code: ErrorCode, meaning| vec![(code.status(), code, meaning)];
-        match self {
-            Self::InvalidCredentials => {
-                own(ErrorCode::InvalidCredentials, "The API key is missing, malformed, unknown or revoked.")
-            }
-            Self::Locked => own(
-                ErrorCode::Locked,
-                "Too many requests with this key. `Retry-After` says when to come back.",
-            ),
-            Self::NotFound => own(
-                ErrorCode::NotFound,
-                "The delivery is unknown, belongs to another merchant, or is not dead.",
-            ),
-            Self::InvalidBody => vec![
-                (
-                    400,
-                    ErrorCode::InvalidBody,
-                    "The body is not a JSON object, or a field has the wrong type.",
-                ),
-                (413, ErrorCode::InvalidBody, "The body is longer than 64 KiB."),
-                (415, ErrorCode::InvalidBody, "The `Content-Type` is not JSON."),
-            ],
-            Self::Validation => own(
-                ErrorCode::ValidationFailed,
-                "Fields or query parameters are not valid; `error.fields` lists them all.",
-            ),
-            Self::EndpointNotConfigured => {
-                own(ErrorCode::WebhookEndpointNotConfigured, "No webhook endpoint is configured.")
-            }
-            Self::Internal => own(ErrorCode::InternalError, "A fault of the service."),
-            Self::Unavailable => {
-                vec![(
-                    503,
-                    ErrorCode::InternalError,
-                    "The service is starting, stopping or overloaded. Try again.",
-                )]
-            }
-        }
-    }
-}
-
-/// Responses by status.
-pub(crate) type Documentation = BTreeMap<String, RefOr<Documented>>;
-
-/// The documented responses of the given refusals.
-pub(crate) fn responses(refusals: &[Refusal]) -> Documentation {
-    let answers = refusals.iter().flat_map(|refusal| refusal.answers());
-    answers
-        .map(|(status, code, meaning)| (status.to_string(), RefOr::T(response(status, code, meaning))))
-        .collect()
-}
-
-fn response(status: u16, code: ErrorCode, meaning: &str) -> Documented {
-    let schema = Ref::from_schema_name(ERROR_SCHEMA);
-    let content = ContentBuilder::new().schema(Some(schema)).examples_from_iter([(
-        code.as_str(),
-        ExampleBuilder::new().summary(meaning).value(Some(example(code))).build(),
-    )]);
-    let mut response =
-        ResponseBuilder::new().description(meaning).content("application/json", content.build());
-    response = response.header("Content-Language", header("The language of `error.message`."));
-    if status == 401 {
-        response = response.header("WWW-Authenticate", header("`Bearer realm=\"settle\"`."));
-    }
-    if matches!(status, 429 | 503) {
-        response = response.header("Retry-After", header("Seconds to wait before the next request."));
-    }
-    if status == 429 {
-        response = response
-            .header("RateLimit", header("How many requests remain, and until when."))
-            .header("RateLimit-Policy", header("How many requests are admitted, and in which time."));
-    }
-    response.build()
-}
-
-fn header(description: &str) -> Header {
-    HeaderBuilder::new().description(Some(description)).schema(Some(Object::with_type(Type::String))).build()
-}
-
-/// An error as a caller who reads English gets it.
-fn example(code: ErrorCode) -> Value {
-    let message = Messages::load().map(|messages| messages.text(Language::English, code).to_owned());
-    let mut error = json!({ "code": code.as_str(), "message": message.unwrap_or_default() });
-    if code == ErrorCode::ValidationFailed {
-        error["fields"] = json!([{ "field": "webhook_url", "code": ErrorCode::UnsafeUrl.as_str() }]);
-    }
-    json!({ "error": error })
-}
 
 fn codes(wanted: impl Fn(Level) -> bool) -> Schema {
     let codes = ErrorCode::ALL.iter().filter(|code| wanted(code.level())).map(|code| code.as_str());
@@ -163,7 +49,7 @@ fn error_schema() -> Schema {
         .into()
 }
 
-/// The one header that every operation looks at besides the key.
+/// The one header that every operation reads besides the key.
 fn accept_language() -> Parameter {
     ParameterBuilder::new()
         .name("Accept-Language")
@@ -176,7 +62,7 @@ fn accept_language() -> Parameter {
 /// The document.
 #[must_use]
 pub fn document() -> OpenApi {
-    let mut document = crate::router::operations().into_openapi();
+    let mut document = operations().into_openapi();
     document.info = InfoBuilder::new()
         .title("Settle")
         .version("1")
@@ -210,20 +96,19 @@ pub fn document() -> OpenApi {
     document
 }
 
-static TEXT: LazyLock<String> = LazyLock::new(|| {
-    // The document holds nothing that JSON cannot.
-    let mut text = document().to_pretty_json().unwrap_or_default();
+static TEXT: LazyLock<Result<String, Unserializable>> = LazyLock::new(|| {
+    let mut text = document().to_pretty_json()?;
     text.push('\n');
-    text
+    Ok(text)
 });
 
-/// The document as it is served and committed: pretty-printed, with a newline at the end.
-#[must_use]
-pub fn text() -> &'static str {
-    &TEXT
+/// The document as the service serves it and the repository holds it: pretty-printed, with a newline at the
+/// end.
+pub fn text() -> Result<&'static str, &'static Unserializable> {
+    TEXT.as_deref()
 }
 
 /// `GET /openapi.json`.
-pub(crate) async fn serve() -> Response {
-    http::json(text())
+pub(crate) async fn serve() -> Result<Response, ApiError> {
+    Ok(json(text()?))
 }

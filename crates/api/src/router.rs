@@ -1,26 +1,16 @@
-//! The whole merchant API on one screen.
+//! What each listener serves.
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use crate::authentication::Caller;
 use crate::error::ApiError;
-use crate::http::{Caller, envelope};
+use crate::http::envelope;
+use crate::operations::operations;
 use crate::operator::OperatorState;
 use crate::state::ApiState;
-use crate::{deliveries, docs, endpoints, openapi, settlements};
-
-/// The operations, and the document generated from them.
-pub(crate) fn operations() -> OpenApiRouter<ApiState> {
-    OpenApiRouter::new()
-        .routes(routes!(settlements::list::list_settlements))
-        .routes(routes!(deliveries::list::list_deliveries))
-        .routes(routes!(deliveries::redeliver::redeliver))
-        .routes(routes!(endpoints::show::show_webhook, endpoints::update::update_webhook))
-        .routes(routes!(endpoints::test::test_webhook))
-}
+use crate::{docs, openapi};
 
 /// The merchant API: its operations, `/openapi.json` and `/docs`.
 pub fn merchant(state: &ApiState) -> Router {
@@ -43,7 +33,7 @@ pub fn operator(state: OperatorState) -> Router {
     crate::operator::router(state)
 }
 
-/// A known path with another method: the key is judged first, as on every known path.
+/// Answers a known path with an unknown method. `Caller` judges the key first, as on every known path.
 async fn known_route(_caller: Caller) -> ApiError {
     ApiError::MethodNotAllowed
 }

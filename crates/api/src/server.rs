@@ -1,5 +1,5 @@
-//! Serving a router on a listener: bounded connections, limits on clients that send or read slowly, and a
-//! stop that lets requests finish.
+//! Serves a router on a listener: it bounds the connections, cuts off clients that send or read too slowly,
+//! and lets requests finish when it stops.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use unread::UnreadLimit;
 /// The bounds of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerLimits {
-    /// Connections at once; more wait in the kernel's queue.
+    /// How many connections the listener serves at once; others wait in the kernel's queue.
     pub connections_max: usize,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
-    /// How long a client may leave an answer unread, or a part of it.
+    /// How long a client may leave an answer or a part of it unread.
     pub write_timeout: Duration,
     /// How long requests under way may take to finish when the service stops.
     pub shutdown_timeout: Duration,
@@ -41,10 +41,10 @@ impl Default for ServerLimits {
     }
 }
 
-/// How long to wait after the kernel refuses a connection for want of resources.
+/// How long the listener waits after the kernel refused it a connection for want of resources.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves until the future ends, then finishes the requests under way.
+/// Serves until `stop` ends, then finishes the requests under way.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -54,7 +54,7 @@ pub async fn serve(
     let places = Arc::new(Semaphore::new(limits.connections_max));
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
-    // A client that has said all it wants to say may close its half; it still gets its answer.
+    // A client may close its half after the request; it still gets its answer.
     http.timer(TokioTimer::new()).header_read_timeout(limits.header_timeout).half_close(true);
     let mut stop = std::pin::pin!(stop);
     loop {
@@ -86,14 +86,14 @@ pub async fn serve(
     }
 }
 
-/// The next connection, once there is a place for it.
+/// Waits until a place is free, then for the next connection.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
 ) -> std::io::Result<(tokio::net::TcpStream, tokio::sync::OwnedSemaphorePermit)> {
     let place = places.clone().acquire_owned().await.map_err(std::io::Error::other)?;
     let (stream, _) = listener.accept().await?;
-    // Answers are small and written whole: waiting to fill a packet only delays them.
+    // The service writes small answers whole: waiting to fill a packet would only delay them.
     stream.set_nodelay(true)?;
     Ok((stream, place))
 }

@@ -1,8 +1,6 @@
 //! What every handler of the merchant API can reach.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::vault::KeyRing;
@@ -13,33 +11,7 @@ use settle_store::{AuthenticatedKey, Store};
 
 use crate::http::{EnvelopeState, Lookups, RateLimiter};
 use crate::language::Messages;
-
-/// The bounds of one request.
-#[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// The longest body, in bytes.
-    pub body_bytes_max: usize,
-    /// How long a body may take to arrive.
-    pub body_timeout: Duration,
-    /// How long a request may take to be answered.
-    pub request_timeout: Duration,
-    /// Requests per second and key; `None` for no limit.
-    pub requests_per_second: Option<NonZeroU32>,
-    /// Requests a key may make at once before the rate applies.
-    pub requests_burst: NonZeroU32,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            body_bytes_max: 64 * 1_024,
-            body_timeout: Duration::from_secs(10),
-            request_timeout: Duration::from_secs(30),
-            requests_per_second: NonZeroU32::new(100),
-            requests_burst: NonZeroU32::MIN.saturating_add(199),
-        }
-    }
-}
+use crate::limits::Limits;
 
 /// The parts a merchant API is made from.
 pub struct Parts {
@@ -47,15 +19,15 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// The master keys.
     pub ring: Arc<KeyRing>,
-    /// The judge of webhook URLs.
+    /// Judges webhook URLs.
     pub guard: Guard,
-    /// Who carries a test delivery to its endpoint.
+    /// Sends test deliveries to their endpoints.
     pub transport: Arc<dyn Transport>,
-    /// Where what becomes due is committed.
+    /// Commits what becomes due, and wakes whoever must know.
     pub outbox: Outbox,
-    /// Where time comes from.
+    /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Where randomness comes from.
+    /// Gives randomness.
     pub entropy: Arc<dyn Entropy>,
     /// What errors say, in every language.
     pub messages: Arc<Messages>,
@@ -81,7 +53,7 @@ impl ApiState {
         ApiState(Arc::new(Shared { parts, rate_limiter, keys: Lookups::default() }))
     }
 
-    /// What the outermost layer works with.
+    /// What the envelope layer works with.
     pub(crate) fn envelope(&self) -> EnvelopeState {
         EnvelopeState {
             clock: self.clock.clone(),
@@ -91,12 +63,12 @@ impl ApiState {
         }
     }
 
-    /// Keys that are being looked up.
+    /// The lookups of API keys that are under way.
     pub(crate) fn keys(&self) -> &Lookups<AuthenticatedKey> {
         &self.0.keys
     }
 
-    /// Who has asked how often.
+    /// Counts the requests of each key.
     pub(crate) fn rate_limiter(&self) -> &RateLimiter {
         &self.0.rate_limiter
     }

@@ -183,7 +183,11 @@ fn complain(fault: &CommandFault) {
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
     // What needs no settings does not fail for bad ones.
     match cli.command {
-        Command::Openapi => crate::output::print_text(settle_api::openapi_text())?,
+        Command::Openapi => {
+            let text =
+                settle_api::openapi_text().map_err(|fault| CommandFault::Refused(fault.to_string()))?;
+            crate::output::print_text(text)?;
+        }
         Command::Listen(command) => command.run().await?,
         Command::Demo(command) => command.run().await?,
         Command::Bench(command) => command.run().await?,

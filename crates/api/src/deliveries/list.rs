@@ -8,8 +8,9 @@ use settle_domain::error_code::{ErrorCode, FieldFault};
 use utoipa::ToSchema;
 
 use super::{DeliverySchema, DeliveryStatusSchema};
-use crate::error::operation_errors;
-use crate::http::{Caller, Paging, PagingParameters, Parameters, json};
+use crate::authentication::Caller;
+use crate::http::{Paging, PagingParameters, Parameters, serialized};
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 /// A page of the delivery log, newest first.
@@ -71,8 +72,7 @@ pub async fn list_deliveries(
         offset: request.offset(),
         total: page.total,
     };
-    // Strings and numbers alone cannot fail to serialize into memory.
-    Ok(json(serde_json::to_vec(&body).unwrap_or_default()))
+    Ok(serialized(&body)?)
 }
 
 fn status_filter(parameters: &Parameters) -> Result<Option<DeliveryStatus>, FieldFault> {

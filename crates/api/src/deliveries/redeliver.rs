@@ -6,8 +6,9 @@ use axum::response::Response;
 use settle_domain::ids::DeliveryId;
 
 use super::DeliverySchema;
-use crate::error::operation_errors;
-use crate::http::{Caller, json};
+use crate::authentication::Caller;
+use crate::http::serialized;
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 operation_errors! {
@@ -39,11 +40,10 @@ pub async fn redeliver(
     let requeued = work.requeue(&[(caller.merchant_id, delivery_id)], state.clock.now()).await?;
     let (_, delivery) = requeued.into_iter().next().ok_or(RedeliverError::NotFound)?;
     work.commit().await?;
-    // Strings and numbers alone cannot fail to serialize into memory.
-    Ok(json(serde_json::to_vec(&delivery).unwrap_or_default()))
+    Ok(serialized(&delivery)?)
 }
 
-/// The id in the path. What is no uuid, or not even text, names nothing.
+/// Reads the id from the path. A path without a UUID names no delivery.
 fn delivery_id(parameters: Result<RawPathParams, RawPathParamsRejection>) -> Option<DeliveryId> {
     let parameters = parameters.ok()?;
     let (_, text) = parameters.iter().find(|(name, _)| *name == "delivery_id")?;

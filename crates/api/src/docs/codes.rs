@@ -6,7 +6,7 @@ use settle_domain::error_code::{ErrorCode, Level};
 use crate::error::{ApiError, BodyFault};
 use crate::language::{Language, Messages};
 
-/// A code.
+/// One error code.
 #[derive(Serialize)]
 pub(super) struct Code {
     code: &'static str,
@@ -25,9 +25,9 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// Tells the codes apart by those that the documented answers name.
+    /// Puts the codes that documented answers name into one list, and the others into the second.
     pub(super) fn new(messages: &Messages, answered: &[&str]) -> Codes {
-        // What stands on fields alone belongs to this API: it has the only fields there are.
+        // Codes that stand on fields alone belong to this API: nothing else has fields.
         let is_used = |code: ErrorCode| answered.contains(&code.as_str()) || code.level() == Level::Field;
         let (used, other): (Vec<ErrorCode>, Vec<ErrorCode>) =
             ErrorCode::ALL.iter().copied().partition(|code| is_used(*code));
@@ -47,7 +47,7 @@ fn describe(messages: &Messages, code: ErrorCode) -> Code {
     }
 }
 
-/// The status of a code, and the second one that three of them have.
+/// The status of a code, and the further ones that three of the codes have.
 fn statuses(code: ErrorCode) -> Vec<u16> {
     let with_another = [
         ApiError::MethodNotAllowed,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A notification, made readable; on the wire it is one line.
+/// A notification on many lines for people to read; the service sends it on one.
 pub(super) const NOTIFICATION: &str = include_str!("examples/notification.json");
 
 /// Code that checks a signature, in one language.
@@ -16,7 +16,7 @@ pub(super) struct Verifier {
     pub(super) text: &'static str,
 }
 
-/// The same receiver in every language, with nothing but what the language brings along.
+/// The same receiver in every language, each written with the standard library alone.
 pub(super) const VERIFIERS: [Verifier; 5] = [
     Verifier { label: "Python", language: "python", text: include_str!("verify.py") },
     Verifier { label: "Node", language: "js", text: include_str!("verify.mjs") },
@@ -25,7 +25,7 @@ pub(super) const VERIFIERS: [Verifier; 5] = [
     Verifier { label: "Ruby", language: "ruby", text: include_str!("verify.rb") },
 ];
 
-/// The answer that is shown for a schema. A test holds its keys to the schema's.
+/// The sample answer for a schema. A test compares its keys with those of the schema.
 pub(super) fn answer(schema: &str) -> Option<&'static str> {
     match schema {
         "SettlementPage" => Some(include_str!("examples/settlement_page.json")),

@@ -1,48 +1,36 @@
-//! Text made into HTML: escaping, `code` in sentences, and quiet colours in blocks of code.
+//! Turns text into HTML: the Markdown of the OpenAPI document, and blocks of code with quiet colours.
 
-use minijinja::Value;
+use minijinja::{HtmlEscape, Value};
+use pulldown_cmark::html::push_html;
+use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-/// A sentence with `code` between backticks.
-pub(super) fn inline(text: &str) -> Value {
-    let mut html = String::with_capacity(text.len());
-    for (index, part) in text.split('`').enumerate() {
-        let is_code = index % 2 == 1;
-        html.push_str(if is_code { "<code>" } else { "" });
-        escape(part, &mut html);
-        html.push_str(if is_code { "</code>" } else { "" });
-    }
-    Value::from_safe_string(html)
+/// Renders a sentence of Markdown without a paragraph around it, for a cell of a table. HTML in a sentence
+/// becomes text: the reader sees it, the browser does not obey it.
+pub(super) fn inline(sentence: &str) -> Value {
+    let events = Parser::new(sentence).filter_map(|event| match event {
+        Event::Start(Tag::Paragraph) => None,
+        Event::End(TagEnd::Paragraph) => Some(Event::SoftBreak),
+        Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
+        other => Some(other),
+    });
+    let mut html = String::with_capacity(sentence.len());
+    push_html(&mut html, events);
+    Value::from_safe_string(html.trim_end().to_owned())
 }
 
-/// A block of code. It can be scrolled, so it can be reached with the keyboard.
+/// A block of code. A long line makes it scroll, so `tabindex` lets the keyboard reach it.
 pub(super) fn code(text: &str, language: &str) -> Value {
-    let mut html = format!("<pre tabindex=\"0\"><code class=\"language-{language}\">");
-    for piece in pieces(text.trim(), language) {
+    let pieces = pieces(text.trim(), language).into_iter().map(|piece| {
+        let text = HtmlEscape(piece.text);
         match piece.class {
-            Some(class) => {
-                html.push_str("<span class=\"");
-                html.push_str(class);
-                html.push_str("\">");
-                escape(piece.text, &mut html);
-                html.push_str("</span>");
-            }
-            None => escape(piece.text, &mut html),
+            Some(class) => format!("<span class=\"{class}\">{text}</span>"),
+            None => text.to_string(),
         }
-    }
-    html.push_str("</code></pre>");
-    Value::from_safe_string(html)
-}
-
-fn escape(text: &str, html: &mut String) {
-    for character in text.chars() {
-        match character {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            other => html.push(other),
-        }
-    }
+    });
+    let pieces: String = pieces.collect();
+    Value::from_safe_string(format!(
+        "<pre tabindex=\"0\"><code class=\"language-{language}\">{pieces}</code></pre>"
+    ))
 }
 
 /// A part of a block of code, and the class of its colour.
@@ -51,8 +39,8 @@ struct Piece<'a> {
     class: Option<&'static str>,
 }
 
-/// Takes comments, strings and keys of objects out of the rest. Whatever it makes of a text, the pieces put
-/// together are that text.
+/// Cuts comments, strings and keys of objects out of a text. However it cuts, the pieces put together are the
+/// text again.
 fn pieces<'a>(text: &'a str, language: &str) -> Vec<Piece<'a>> {
     let comment = match language {
         "sh" | "python" | "ruby" => Some("#"),
@@ -87,7 +75,7 @@ fn pieces<'a>(text: &'a str, language: &str) -> Vec<Piece<'a>> {
     pieces
 }
 
-/// Where the string that a text starts with ends, behind its closing quote.
+/// Finds the end of the string at the start of a text, behind the closing quote.
 fn string_end(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (index, character) in text.char_indices().skip(1) {
@@ -106,8 +94,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_are_escaped_and_code_is_marked() {
-        assert_eq!(inline("a `<b>` & \"c\"").to_string(), "a <code>&lt;b&gt;</code> &amp; &quot;c&quot;");
+    fn sentences_are_markdown_without_paragraphs() {
+        for (sentence, html) in [
+            ("a `<b>` & \"c\"", "a <code>&lt;b&gt;</code> &amp; \"c\""),
+            ("`delivery_id` of _one_\ndelivery.", "<code>delivery_id</code> of <em>one</em>\ndelivery."),
+            ("One.\n\nTwo.", "One.\nTwo."),
+            ("", ""),
+        ] {
+            assert_eq!(inline(sentence).to_string(), html);
+        }
+    }
+
+    #[test]
+    fn html_in_a_sentence_is_shown_and_not_obeyed() {
+        for sentence in ["<script>alert(1)</script>", "a <b onclick=\"x\">b</b>", "<!-- c -->"] {
+            let shown = inline(sentence).to_string();
+            assert!(!shown.contains('<'), "{shown}");
+        }
     }
 
     #[test]
@@ -115,7 +118,8 @@ mod tests {
         let shown = |text: &str, language: &str| code(text, language).to_string();
         assert_eq!(
             shown("curl 'a#b' # c\n", "sh"),
-            "<pre tabindex=\"0\"><code class=\"language-sh\">curl <span class=\"string\">'a#b'</span> \
+            "<pre tabindex=\"0\"><code class=\"language-sh\">curl \
+             <span class=\"string\">&#x27;a#b&#x27;</span> \
              <span class=\"comment\"># c</span></code></pre>"
         );
         let json = shown("{\"a\": \"b\"}", "json");

@@ -1,4 +1,4 @@
-//! The reference part of the page: operations and objects, as the OpenAPI document has them.
+//! Reads the reference part of the page, operations and objects, from the OpenAPI document.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ mod fields;
 
 use fields::{Field, Schemas};
 
-/// Headers that every answer or every error has; the guide speaks of them once.
+/// Headers that every answer or every error has. The guide explains them once; the reference omits them.
 const HEADERS_EVERYWHERE: [&str; 2] = ["X-Request-Id", "Content-Language"];
 
-/// All of it.
+/// The whole reference.
 pub(super) struct Reference {
     pub(super) groups: Vec<Group>,
     pub(super) objects: Vec<Object>,
@@ -91,7 +91,7 @@ impl Reference {
         Reference { groups, objects: objects(schemas) }
     }
 
-    /// Every error code that some operation answers with.
+    /// Every error code that at least one operation answers with.
     pub(super) fn codes(&self) -> Vec<&str> {
         let operations = self.groups.iter().flat_map(|group| &group.operations);
         let answers = operations.flat_map(|operation| &operation.answers);
@@ -146,7 +146,7 @@ fn answer(status: &str, response: &Response) -> Answer {
     }
 }
 
-/// The objects, by name. A schema without fields is shown where it is used.
+/// The objects by name. The page shows a schema without fields where a field uses it.
 fn objects(schemas: Schemas<'_>) -> Vec<Object> {
     let named = schemas.0.iter().filter_map(|(name, schema)| match schema {
         RefOr::T(Schema::Object(object)) if !object.properties.is_empty() => Some((name, object)),
@@ -160,7 +160,7 @@ fn objects(schemas: Schemas<'_>) -> Vec<Object> {
     named.map(object).collect()
 }
 
-/// A call with curl. What stands for something in the path is a variable of the shell.
+/// Writes a call with curl. Shell variables take the place of the parameters in the path.
 fn sample(method: &str, path: &str, request: &[Field]) -> String {
     let path: String = path
         .split('/')
@@ -188,7 +188,7 @@ fn schema_name(content: &RefOr<utoipa::openapi::Content>) -> Option<String> {
     fields::reference(&json(content.schema.as_ref()?)).map(str::to_owned)
 }
 
-/// A part of the document as it is served. The document holds nothing that JSON cannot.
+/// A part of the document as the service serves it. The document holds nothing that JSON cannot express.
 fn json(part: &impl Serialize) -> Value {
     serde_json::to_value(part).unwrap_or_default()
 }

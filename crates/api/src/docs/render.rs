@@ -1,4 +1,4 @@
-//! The page, rendered from its template, the OpenAPI document and the error codes.
+//! Renders the page from its template, the OpenAPI document and the error codes.
 
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::language::{Language, Messages};
 const TEMPLATE_NAME: &str = "page.html";
 const TEMPLATE: &str = include_str!("page.html");
 
-/// What the template can speak of.
+/// The variables of the template.
 #[derive(Serialize)]
 struct Page<'a> {
     groups: &'a [Group],
@@ -38,7 +38,7 @@ struct Headers {
     delivery_id: &'static str,
 }
 
-/// The page, or what is wrong with its template.
+/// Renders the page, or says what is wrong with its template.
 pub(super) fn page() -> Result<String, String> {
     let reference = Reference::of(&crate::openapi::document());
     let messages = Messages::load().map_err(|fault| fault.to_string())?;
@@ -63,7 +63,7 @@ pub(super) fn page() -> Result<String, String> {
 
 fn rendered(page: &Page<'_>) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
-    // A name that the template misspells is an error, not a blank.
+    // A misspelt name in the template is an error, not a blank.
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);

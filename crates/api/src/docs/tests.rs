@@ -1,7 +1,8 @@
-//! What the page must hold, and the receivers it shows, run.
+//! Checks what the page must hold, and runs the receivers that it shows.
 
 use std::collections::HashSet;
 
+use minijinja::HtmlEscape;
 use settle_domain::error_code::ErrorCode;
 use settle_domain::money::Decimal;
 use settle_domain::quote::{FixedSide, QuoteInput, quote};
@@ -29,7 +30,7 @@ fn every_operation_is_on_the_page() {
     let document = crate::openapi::document();
     assert_eq!(document.paths.paths.len(), 5);
     for (path, item) in &document.paths.paths {
-        assert!(html.contains(&format!("<code>{path}</code>")), "{path}");
+        assert!(html.contains(&format!("<code>{}</code>", HtmlEscape(path))), "{path}");
         for operation in [&item.get, &item.put, &item.post, &item.patch, &item.delete].into_iter().flatten() {
             let id = operation.operation_id.as_deref().unwrap();
             assert!(values(&html, "id").contains(&id), "{id}");

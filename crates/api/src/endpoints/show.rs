@@ -4,8 +4,9 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::WebhookConfiguration;
-use crate::error::operation_errors;
-use crate::http::Caller;
+use crate::authentication::Caller;
+use crate::http::serialized;
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 operation_errors! {
@@ -31,5 +32,5 @@ pub async fn show_webhook(
     State(state): State<ApiState>,
 ) -> Result<Response, ShowWebhookError> {
     let endpoint = state.store.endpoint_find(caller.merchant_id).await?;
-    Ok(WebhookConfiguration::of(endpoint.as_ref()).into_response())
+    Ok(serialized(&WebhookConfiguration::of(endpoint.as_ref()))?)
 }

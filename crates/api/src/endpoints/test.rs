@@ -11,8 +11,9 @@ use settle_notify::notification::Notification;
 use settle_store::StoreError;
 use utoipa::ToSchema;
 
-use crate::error::operation_errors;
-use crate::http::{Caller, json};
+use crate::authentication::Caller;
+use crate::http::serialized;
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 /// What came of a test delivery.
@@ -67,6 +68,5 @@ pub async fn test_webhook(
         status: attempt.response_status,
         error: attempt.fault.map(|fault| fault.to_string()),
     };
-    // Strings and numbers alone cannot fail to serialize into memory.
-    Ok(json(serde_json::to_vec(&result).unwrap_or_default()))
+    Ok(serialized(&result)?)
 }

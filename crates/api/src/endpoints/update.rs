@@ -14,8 +14,10 @@ use settle_store::{StoreError, StoreResult, Tx};
 use utoipa::ToSchema;
 
 use super::WebhookConfiguration;
-use crate::error::{BodyFault, operation_errors};
-use crate::http::{Caller, read_json};
+use crate::authentication::Caller;
+use crate::error::BodyFault;
+use crate::http::{read_json, serialized};
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 /// What to change. An absent field leaves things as they are.
@@ -35,7 +37,7 @@ fn keep() -> UrlRequest {
     UrlRequest::Keep
 }
 
-/// A field that is present: null and empty clear, anything else is a URL.
+/// Reads the field when it is present: null and empty clear the endpoint, anything else is a URL.
 fn url_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<UrlRequest, D::Error> {
     let url: Option<String> = Option::deserialize(deserializer)?;
     Ok(url.filter(|url| !url.is_empty()).map_or(UrlRequest::Clear, UrlRequest::Set))
@@ -77,7 +79,7 @@ pub async fn update_webhook(
 ) -> Result<Response, UpdateWebhookError> {
     let request: WebhookConfigurationRequest = read_json(&headers, body, &state.limits).await?;
     let request = EndpointRequest::from(request);
-    // The network is asked before the transaction begins, never inside it.
+    // The guard asks the DNS before the transaction begins: no transaction waits for the network.
     let url_fault = match &request.url {
         UrlRequest::Set(url) => state.guard.judge(url).await.err().map(url_fault_code),
         UrlRequest::Keep | UrlRequest::Clear => None,
@@ -87,7 +89,7 @@ pub async fn update_webhook(
     let change = request.decide(current.is_some(), url_fault)?;
     let endpoint = apply(&state, &mut *tx, caller.merchant_id, current, change).await?;
     tx.commit().await?;
-    Ok(WebhookConfiguration::of(endpoint.as_ref()).into_response())
+    Ok(serialized(&WebhookConfiguration::of(endpoint.as_ref()))?)
 }
 
 async fn locked_endpoint(tx: &mut dyn Tx, merchant: MerchantId) -> StoreResult<Option<Endpoint>> {
@@ -96,7 +98,7 @@ async fn locked_endpoint(tx: &mut dyn Tx, merchant: MerchantId) -> StoreResult<O
     Ok(found.into_iter().next().map(|(_, endpoint)| endpoint))
 }
 
-/// Carries a change out; gives the endpoint there is afterwards.
+/// Carries the change out and gives the endpoint as it is afterwards.
 async fn apply(
     state: &ApiState,
     tx: &mut dyn Tx,
@@ -114,7 +116,7 @@ async fn apply(
     };
     let sealed = secret.map(|secret| state.ring.seal(merchant, &secret, &*state.entropy));
     let (current_url, current_secret) = current.map(|endpoint| (endpoint.url, endpoint.secret)).unzip();
-    // The decision has made sure of both: what is not given is there already.
+    // `decide` has made sure of both: whatever the request leaves out is there already.
     let (Some(url), Some(secret)) = (url.or(current_url), sealed.or(current_secret)) else {
         return Err(StoreError::unexpected("an endpoint without a URL or a secret"));
     };

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
 use crate::error::BodyFault;
-use crate::state::Limits;
+use crate::limits::Limits;
 
 /// Reads a request body as a JSON object of the given shape.
 pub async fn read_json<T: DeserializeOwned>(
@@ -17,14 +17,14 @@ pub async fn read_json<T: DeserializeOwned>(
     limits: &Limits,
 ) -> Result<T, BodyFault> {
     let bytes = read_body(headers, body, limits.body_bytes_max, limits.body_timeout).await?;
-    // A struct can also be read from an array; the contract says object.
+    // serde also reads a struct from an array; the contract allows an object only.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(BodyFault::Unreadable);
     }
     serde_json::from_slice(&bytes).map_err(|_| BodyFault::Unreadable)
 }
 
-/// Reads a request body that is said to be JSON. A missing `Content-Type` is taken for JSON.
+/// Reads a request body whose `Content-Type` says JSON, or that has none.
 pub async fn read_body(
     headers: &HeaderMap,
     body: Body,
@@ -50,7 +50,7 @@ pub async fn read_body(
     Ok(bytes.to_bytes())
 }
 
-/// `application/json` or a type with the suffix `+json`, whatever its parameters.
+/// Accepts `application/json` and types with the suffix `+json`, whatever their parameters.
 fn is_json(headers: &HeaderMap) -> bool {
     let mut values = headers.get_all(header::CONTENT_TYPE).iter();
     let Some(value) = values.next() else { return true };

@@ -1,4 +1,5 @@
-//! The outermost layer: request id, time limit, panics, the error envelope, the log line and the metrics.
+//! The outermost layer of a listener. It gives each request an id and a time limit, turns panics into errors,
+//! writes the error envelope, logs one line and counts.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -19,16 +20,16 @@ use crate::language::Messages;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What the outermost layer of a listener works with.
+/// What the envelope layer works with.
 #[derive(Clone)]
 pub struct EnvelopeState {
-    /// Where time comes from.
+    /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Where randomness comes from.
+    /// Gives randomness.
     pub entropy: Arc<dyn Entropy>,
     /// What errors say, in every language.
     pub messages: Arc<Messages>,
-    /// How long a request may take to be answered.
+    /// How long a handler may take to answer.
     pub request_timeout: Duration,
 }
 
@@ -70,7 +71,7 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
     response
 }
 
-/// Runs the handler; a panic or a handler that takes too long becomes an error like any other.
+/// Runs the handler. If it panics or takes too long, the answer is an error like any other.
 async fn answer(state: &EnvelopeState, request: Request, next: Next) -> Response {
     let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
     match tokio::time::timeout(state.request_timeout, handled).await {
@@ -98,7 +99,7 @@ fn known(method: &Method) -> String {
     if known.contains(method) { method.to_string() } else { "other".to_owned() }
 }
 
-/// All `Accept-Language` headers as one, as RFC 9110 reads them.
+/// Joins all `Accept-Language` headers into one, as RFC 9110 says to read them.
 fn accepted(headers: &HeaderMap) -> Option<String> {
     let values: Vec<&str> =
         headers.get_all(header::ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok()).collect();
@@ -145,7 +146,7 @@ fn write_error(
         fields,
         details: &error.details,
     };
-    // Strings alone cannot fail to serialize into memory.
+    // serde_json cannot fail to write strings into memory, and there is no other answer left to give.
     let text = serde_json::to_string(&Envelope { error: body }).unwrap_or_default();
     *response.body_mut() = text.into();
     let headers = response.headers_mut();

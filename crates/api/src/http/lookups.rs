@@ -1,7 +1,7 @@
-//! Looking credentials up: requests that come together with the same one share a look into the database.
+//! Looking credentials up: concurrent requests with the same credential share one look into the database.
 //!
-//! Nothing is remembered: whoever asks is answered by a look that began after the question. What is revoked
-//! holds no longer from then on.
+//! Nothing is cached: every request is answered by a look that began after the request came. So a revoked
+//! credential is refused from the commit of its revocation on.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,22 +15,22 @@ use settle_domain::credential::CredentialHash;
 use settle_store::StoreResult;
 use tokio::time::timeout;
 
-/// How long a look may take. A connection to a database that is gone may never say so: then everybody who
-/// comes later would wait behind it.
+/// How long a look may take. A connection to a database that is gone may never report it; without a limit
+/// every later request would wait behind that look.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a look gave; `None` when it failed or did not end.
+/// What a look found; `None` when it failed or took too long.
 type Found<T> = Option<Option<T>>;
-/// A look, and everybody who waits for it.
+/// A look that many requests can wait for.
 type Look<T> = Shared<BoxFuture<'static, Found<T>>>;
 
-/// The looks of one credential: one that has begun, and one that will begin when it has ended.
+/// The looks of one credential: one that has begun, and one that begins when the first has ended.
 struct Looks<T> {
     begun: Option<Look<T>>,
     next: Option<Look<T>>,
 }
 
-/// Looks under way. Cheap to clone.
+/// The looks under way. Cheap to clone.
 pub struct Lookups<T>(Arc<Mutex<HashMap<CredentialHash, Looks<T>>>>);
 
 impl<T> Clone for Lookups<T> {
@@ -46,8 +46,8 @@ impl<T> Default for Lookups<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Lookups<T> {
-    /// What the database says of a credential, of which these are the hashes. Only one of those who wait
-    /// together looks; if that fails, each looks itself, and its own look says why.
+    /// Asks the database for the credential with these hashes. Of the requests that wait together only one
+    /// looks; if that look fails, each request looks for itself and gets the error of its own look.
     pub async fn authenticate<F>(
         &self,
         hashes: Vec<CredentialHash>,
@@ -64,7 +64,7 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
         }
     }
 
-    /// What one of those who wait together found; `None` when its look failed.
+    /// Joins the next look, or starts it; gives `None` when the look failed.
     async fn find<F>(&self, hash: CredentialHash, look: F) -> Found<T>
     where
         F: Future<Output = Option<Option<T>>> + Send + 'static,
@@ -76,7 +76,7 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
                 next.clone()
             } else {
                 let task = tokio::spawn(self.clone().take_turn(hash, looks.begun.clone(), look));
-                // Whoever asked may go away: the task goes on, and tidies up.
+                // The request may be cut off; the task goes on and removes its entry.
                 let next = async move { task.await.ok().flatten() }.boxed().shared();
                 looks.next = Some(next.clone());
                 next
@@ -116,7 +116,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Semaphore;
 
-    /// The database: counts the looks, and answers each when it is let.
+    /// A database that counts the looks and answers one for every permit.
     struct Database {
         looks: AtomicUsize,
         answers: Semaphore,

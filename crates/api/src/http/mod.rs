@@ -1,6 +1,7 @@
-//! What every request passes through: envelope, authentication, rate limit, body, query.
+//! What requests pass through: envelope, credential, rate limit, body, query. Nothing here knows the state of
+//! a listener, which is made from these parts.
 
-mod authentication;
+mod bearer;
 mod body;
 mod envelope;
 mod lookups;
@@ -8,10 +9,10 @@ mod query;
 mod rate_limit;
 mod success;
 
-pub use authentication::{BearerFault, Caller, bearer};
+pub use bearer::{BearerFault, bearer};
 pub use body::{read_body, read_json};
 pub use envelope::{EnvelopeState, envelope};
 pub use lookups::Lookups;
 pub use query::{Paging, PagingParameters, Parameters};
 pub use rate_limit::RateLimiter;
-pub use success::{json, no_store};
+pub use success::{json, no_store, serialized};

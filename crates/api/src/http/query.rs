@@ -1,4 +1,5 @@
-//! Query parameters: known ones at most once, unknown ones ignored, every fault found at once.
+//! Reads query parameters: a known one may stand once, unknown ones are ignored, and a refusal lists every
+//! fault.
 
 use settle_domain::error_code::{ErrorCode, FieldFault};
 use settle_domain::page::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX, PageRequest};
@@ -8,13 +9,13 @@ use utoipa::IntoParams;
 pub struct Parameters(Vec<(String, String)>);
 
 impl Parameters {
-    /// Takes a query string apart.
+    /// Splits a query string into its parameters.
     #[must_use]
     pub fn new(query: Option<&str>) -> Parameters {
         Parameters(form_urlencoded::parse(query.unwrap_or("").as_bytes()).into_owned().collect())
     }
 
-    /// A parameter's text: absent, once, or a fault when it is there twice.
+    /// The text of a parameter, if the query has it. A parameter that stands there twice is a fault.
     pub fn once(&self, field: &'static str) -> Result<Option<&str>, FieldFault> {
         let mut values = self.0.iter().filter(|(name, _)| name == field);
         match (values.next(), values.next()) {
@@ -38,7 +39,7 @@ impl Parameters {
     }
 }
 
-/// How the document tells of `limit` and `offset`.
+/// Describes `limit` and `offset` for the OpenAPI document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 #[expect(
@@ -54,12 +55,12 @@ pub struct PagingParameters {
     offset: Option<i64>,
 }
 
-/// `limit` and `offset`.
+/// Reads `limit` and `offset`.
 #[derive(Debug, Clone, Copy)]
 pub struct Paging;
 
 impl Paging {
-    /// Reads the page asked for, adding each fault to those found before.
+    /// Reads which page the caller wants, and adds the faults it finds to the list.
     pub fn parse(parameters: &Parameters, faults: &mut Vec<FieldFault>) -> Option<PageRequest> {
         let limit = parameters.integer("limit", LIMIT_DEFAULT, 1..=LIMIT_MAX);
         let offset = parameters.integer("offset", 0, 0..=OFFSET_MAX);
@@ -73,7 +74,7 @@ impl Paging {
     }
 }
 
-/// A number as everybody writes it: digits alone, no sign, no leading zero.
+/// Reads a number written with digits alone: no sign, no leading zero.
 fn canonical_integer(text: &str) -> Option<i64> {
     let canonical = text == "0" || (!text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit()));
     if canonical { text.parse().ok() } else { None }

@@ -1,4 +1,4 @@
-//! How many requests a key may make.
+//! Limits how many requests a key may make.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use governor::{DefaultKeyedRateLimiter, Quota};
 use settle_domain::ids::KeyId;
 
 use crate::error::RateLimited;
-use crate::state::Limits;
+use crate::limits::Limits;
 
-/// Keys that are remembered before those that have been quiet are forgotten.
+/// How many keys the limiter remembers before it forgets those whose bucket is full again.
 const REMEMBERED_KEYS_MAX: usize = 10_000;
 
-/// A bucket a key: filled at the rate, as deep as the burst.
+/// One bucket for each key: it fills at the rate and holds the burst.
 pub struct RateLimiter {
     buckets: Option<DefaultKeyedRateLimiter<KeyId>>,
     rate: NonZeroU32,
@@ -22,7 +22,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// A limiter with all buckets full.
+    /// A limiter whose buckets are full.
     #[must_use]
     pub fn new(limits: &Limits) -> RateLimiter {
         let burst = limits.requests_burst;
@@ -35,7 +35,7 @@ impl RateLimiter {
         }
     }
 
-    /// Takes one request of a key out of its bucket.
+    /// Takes one request out of the key's bucket.
     pub fn admit(&self, key: KeyId) -> Result<(), RateLimited> {
         let Some(buckets) = &self.buckets else {
             return Ok(());
@@ -54,7 +54,7 @@ impl RateLimiter {
     }
 }
 
-/// Rounded up: who comes back after that many seconds is admitted.
+/// Rounds up, so that a caller who waits that many seconds is admitted.
 fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

@@ -16,7 +16,7 @@ use super::OperatorState;
 use super::authentication::Operator;
 use super::details::Details;
 use crate::error::{ApiError, BodyFault};
-use crate::http::{json, read_body};
+use crate::http::{read_body, serialized};
 
 /// The longest body, in bytes: room for [`BATCH_MAX`] settlements with long references.
 const BODY_BYTES_MAX: usize = 4 * 1_024 * 1_024;
@@ -52,8 +52,7 @@ pub(super) async fn record(
     };
     let recorded = state.recorder.record(settlements).await.map_err(|fault| elements.refusal(fault))?;
     let Recorded { recorded, unchanged, notified } = recorded;
-    // Numbers alone cannot fail to serialize into memory.
-    Ok(json(serde_json::to_vec(&Counts { recorded, unchanged, notified }).unwrap_or_default()))
+    Ok(serialized(&Counts { recorded, unchanged, notified })?)
 }
 
 /// What was sent, ready to be recorded, and how to name it.

@@ -1,7 +1,7 @@
-//! A connection whose peer must read: what is written has to be taken within a limit, all of it.
+//! A connection whose peer must read: it has to take everything the service writes within a limit.
 //!
-//! The time runs from the first write that finds no room until everything has been handed over. A peer that
-//! takes a few bytes now and then does not start it anew, and so cannot keep its place for ever.
+//! The time runs from the first write that finds no room until the kernel has taken everything. A peer that
+//! reads a few bytes now and then does not start the time anew, and so cannot keep its place for ever.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream with a limit on how long what was written may be left unread.
+/// A stream that ends when its peer leaves a written answer unread for longer than the limit.
 pub(super) struct UnreadLimit<S> {
     stream: S,
     limit: Duration,
-    /// Running while something waits to be handed over.
+    /// Runs while the kernel has no room for what the service wants to write.
     running: Option<Pin<Box<Sleep>>>,
 }
 
@@ -25,7 +25,7 @@ impl<S: Unpin> UnreadLimit<S> {
         UnreadLimit { stream, limit, running: None }
     }
 
-    /// Passes a write on; one that finds no room starts the time, and ends the connection when it is over.
+    /// Passes a write on. A write that finds no room starts the time; when it is over, the connection ends.
     fn poll_limited<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -72,7 +72,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for UnreadLimit<S> {
         self.stream.is_write_vectored()
     }
 
-    /// Asked for when everything has been written: the time stops.
+    /// The HTTP library flushes when it has written everything, so a flush that succeeds stops the time.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = self.poll_limited(context, AsyncWrite::poll_flush);
         if flushed.is_ready() {
@@ -93,7 +93,7 @@ mod tests {
     use tokio::time::interval;
 
     const LIMIT: Duration = Duration::from_secs(30);
-    /// What the pipe between the two ends holds.
+    /// How many bytes the pipe between the two ends holds.
     const PIPE: usize = 16;
 
     #[tokio::test(start_paused = true)]
@@ -103,7 +103,7 @@ mod tests {
         let started = tokio::time::Instant::now();
         let reader = tokio::spawn(async move {
             let (mut byte, mut turns) = ([0], interval(LIMIT / 3));
-            // Ends with the connection.
+            // The reader ends when the connection does.
             while far.read(&mut byte).await.is_ok_and(|read| read > 0) {
                 turns.tick().await;
             }

@@ -10,8 +10,9 @@ use settle_domain::settlement::RecordPage;
 use utoipa::ToSchema;
 
 use super::SettlementSchema;
-use crate::error::operation_errors;
-use crate::http::{Caller, Paging, PagingParameters, Parameters, json};
+use crate::authentication::Caller;
+use crate::http::{Paging, PagingParameters, Parameters, json};
+use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
 /// A page of settlements, newest first.
@@ -65,7 +66,7 @@ pub async fn list_settlements(
     Ok(json(render(request, &page)))
 }
 
-/// The records as they are stored: they are JSON already.
+/// Puts the page around the records. The store gives them as JSON, so nothing serializes them again.
 fn render(request: PageRequest, page: &RecordPage) -> String {
     let RecordPage { records, total } = page;
     let (limit, offset) = (request.limit(), request.offset());

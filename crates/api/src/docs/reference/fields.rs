@@ -1,4 +1,4 @@
-//! Fields and parameters in words: their name, their type, and what they are for.
+//! Describes fields and parameters in words: their name, their type, and what they are for.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use utoipa::openapi::{Object, RefOr, Schema};
 
 use super::json;
 
-/// How amounts, rates and fees are written.
+/// The pattern of amounts, rates and fees.
 const DECIMAL_PATTERN: &str = r"^(0|[1-9][0-9]*)(\.[0-9]+)?$";
-/// The longest list of values that is shown in full; the only longer one is that of the error codes.
+/// The longest list of values that the page shows in full. Only the list of error codes is longer.
 const VALUES_MAX: usize = 8;
 
 /// The schemas of the document, by name.
@@ -26,7 +26,7 @@ pub(super) struct Field {
     place: String,
     /// The type in words.
     kind: String,
-    /// The object that the type speaks of.
+    /// The object that the type names.
     object: String,
     /// The values it can have, where they are few.
     values: Vec<String>,
@@ -92,10 +92,10 @@ impl Schemas<'_> {
         Field { place: text(&parameter["in"]), description: text(&parameter["description"]), ..field }
     }
 
-    /// The type in words, and the object it speaks of.
+    /// The type in words, and the object it names.
     fn kind(self, schema: &Value) -> (String, String) {
         let schema = match reference(schema) {
-            // An object is named, a list of values is shown.
+            // The page names an object, but shows a list of values in place.
             Some(name) if self.resolved(schema)["enum"].is_null() => return (String::new(), name.to_owned()),
             _ => self.resolved(schema),
         };
@@ -125,7 +125,7 @@ impl Schemas<'_> {
     }
 }
 
-/// The name of the schema that is referred to.
+/// The name of the schema that this one refers to.
 pub(super) fn reference(schema: &Value) -> Option<&str> {
     schema["$ref"].as_str()?.strip_prefix("#/components/schemas/")
 }

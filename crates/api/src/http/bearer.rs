@@ -1,53 +1,14 @@
-//! Who is calling. The first argument of every handler, so that the key is judged before anything else is
-//! read.
+//! The credential that a request carries.
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
-use settle_domain::credential::{Credential, CredentialHash, CredentialKind};
-use settle_domain::ids::{KeyId, MerchantId};
-use settle_store::{AuthenticatedKey, StoreResult};
-
-use crate::error::ApiError;
-use crate::state::ApiState;
-
-/// The merchant whose key the request carries. Whatever a handler reads or writes is this merchant's.
-#[derive(Debug, Clone, Copy)]
-pub struct Caller {
-    /// Whose data the request is about.
-    pub merchant_id: MerchantId,
-    /// The key it came with.
-    pub key_id: KeyId,
-}
-
-impl FromRequestParts<ApiState> for Caller {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Caller, ApiError> {
-        let credential = bearer(CredentialKind::ApiKey, &parts.headers);
-        let credential = credential.map_err(|_| ApiError::InvalidCredentials)?;
-        let key = authenticate(state, &credential).await?.ok_or(ApiError::InvalidCredentials)?;
-        tracing::Span::current().record("merchant_id", tracing::field::display(key.merchant_id));
-        state.rate_limiter().admit(key.key_id).map_err(ApiError::Locked)?;
-        Ok(Caller { merchant_id: key.merchant_id, key_id: key.key_id })
-    }
-}
-
-/// The key of a credential, together with others who ask for the same.
-async fn authenticate(state: &ApiState, credential: &Credential) -> StoreResult<Option<AuthenticatedKey>> {
-    let look = |hashes: Vec<CredentialHash>| {
-        let store = state.store.clone();
-        async move { store.key_authenticate(&hashes).await }
-    };
-    state.keys().authenticate(state.ring.hashes(credential), look).await
-}
+use settle_domain::credential::{Credential, CredentialKind};
 
 /// Why a request carries no credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BearerFault {
     /// There is no `Authorization` header.
     Missing,
-    /// It is there more than once, or does not have the form of one.
+    /// The header is there more than once, or its credential does not have the right form.
     Malformed,
 }
 

@@ -1,0 +1,41 @@
+//! Finds out which merchant is calling. Every handler has `Caller` as its first argument, so that axum judges
+//! the key before it reads anything else.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use settle_domain::credential::{Credential, CredentialHash, CredentialKind};
+use settle_domain::ids::MerchantId;
+use settle_store::{AuthenticatedKey, StoreResult};
+
+use crate::error::ApiError;
+use crate::http::bearer;
+use crate::state::ApiState;
+
+/// The merchant whose key the request carries. Whatever a handler reads or writes is this merchant's.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller {
+    /// Whose data the request is about.
+    pub merchant_id: MerchantId,
+}
+
+impl FromRequestParts<ApiState> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Caller, ApiError> {
+        let credential = bearer(CredentialKind::ApiKey, &parts.headers);
+        let credential = credential.map_err(|_| ApiError::InvalidCredentials)?;
+        let key = authenticate(state, &credential).await?.ok_or(ApiError::InvalidCredentials)?;
+        tracing::Span::current().record("merchant_id", tracing::field::display(key.merchant_id));
+        state.rate_limiter().admit(key.key_id).map_err(ApiError::Locked)?;
+        Ok(Caller { merchant_id: key.merchant_id })
+    }
+}
+
+/// Looks the key up, together with other requests that carry the same one.
+async fn authenticate(state: &ApiState, credential: &Credential) -> StoreResult<Option<AuthenticatedKey>> {
+    let look = |hashes: Vec<CredentialHash>| {
+        let store = state.store.clone();
+        async move { store.key_authenticate(&hashes).await }
+    };
+    state.keys().authenticate(state.ring.hashes(credential), look).await
+}

@@ -1,0 +1,183 @@
+//! Why an operation can refuse a request: the error its handler returns, and how the document describes it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use settle_domain::error_code::ErrorCode;
+use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::example::ExampleBuilder;
+use utoipa::openapi::header::{Header, HeaderBuilder};
+use utoipa::openapi::response::{Response as Documented, ResponseBuilder};
+use utoipa::openapi::schema::{Object, Type};
+use utoipa::openapi::{Ref, RefOr};
+
+use crate::language::{Language, Messages};
+
+/// The name of the schema that every refusal has for its body.
+pub(crate) const ERROR_SCHEMA: &str = "Error";
+
+/// Why an operation can refuse a request, as the document describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    InvalidCredentials,
+    Locked,
+    NotFound,
+    InvalidBody,
+    Validation,
+    EndpointNotConfigured,
+    Internal,
+    Unavailable,
+}
+
+/// Why every operation can refuse a request, whatever it does.
+pub(crate) const COMMON: [Refusal; 4] =
+    [Refusal::InvalidCredentials, Refusal::Locked, Refusal::Internal, Refusal::Unavailable];
+
+impl Refusal {
+    /// The statuses of the refusal, each with its code and its meaning.
+    fn answers(self) -> Vec<(u16, ErrorCode, &'static str)> {
+        let own = |code: ErrorCode, meaning| vec![(code.status(), code, meaning)];
+        match self {
+            Self::InvalidCredentials => {
+                own(ErrorCode::InvalidCredentials, "The API key is missing, malformed, unknown or revoked.")
+            }
+            Self::Locked => own(
+                ErrorCode::Locked,
+                "Too many requests with this key. `Retry-After` says when to come back.",
+            ),
+            Self::NotFound => own(
+                ErrorCode::NotFound,
+                "The delivery is unknown, belongs to another merchant, or is not dead.",
+            ),
+            Self::InvalidBody => vec![
+                (
+                    400,
+                    ErrorCode::InvalidBody,
+                    "The body is not a JSON object, or a field has the wrong type.",
+                ),
+                (413, ErrorCode::InvalidBody, "The body is longer than 64 KiB."),
+                (415, ErrorCode::InvalidBody, "The `Content-Type` is not JSON."),
+            ],
+            Self::Validation => own(
+                ErrorCode::ValidationFailed,
+                "Fields or query parameters are not valid; `error.fields` lists them all.",
+            ),
+            Self::EndpointNotConfigured => {
+                own(ErrorCode::WebhookEndpointNotConfigured, "No webhook endpoint is configured.")
+            }
+            Self::Internal => own(ErrorCode::InternalError, "A fault of the service."),
+            Self::Unavailable => {
+                vec![(
+                    503,
+                    ErrorCode::InternalError,
+                    "The service is starting, stopping or overloaded. Try again.",
+                )]
+            }
+        }
+    }
+}
+
+/// Responses by status.
+pub(crate) type Documentation = BTreeMap<String, RefOr<Documented>>;
+
+/// The documented responses of the given refusals.
+pub(crate) fn responses(refusals: &[Refusal]) -> Documentation {
+    let answers = refusals.iter().flat_map(|refusal| refusal.answers());
+    answers
+        .map(|(status, code, meaning)| (status.to_string(), RefOr::T(response(status, code, meaning))))
+        .collect()
+}
+
+fn response(status: u16, code: ErrorCode, meaning: &str) -> Documented {
+    let schema = Ref::from_schema_name(ERROR_SCHEMA);
+    let content = ContentBuilder::new().schema(Some(schema)).examples_from_iter([(
+        code.as_str(),
+        ExampleBuilder::new().summary(meaning).value(Some(example(code))).build(),
+    )]);
+    let mut response =
+        ResponseBuilder::new().description(meaning).content("application/json", content.build());
+    response = response.header("Content-Language", header("The language of `error.message`."));
+    if status == 401 {
+        response = response.header("WWW-Authenticate", header("`Bearer realm=\"settle\"`."));
+    }
+    if matches!(status, 429 | 503) {
+        response = response.header("Retry-After", header("Seconds to wait before the next request."));
+    }
+    if status == 429 {
+        response = response
+            .header("RateLimit", header("How many requests remain, and until when."))
+            .header("RateLimit-Policy", header("How many requests are admitted, and in which time."));
+    }
+    response.build()
+}
+
+/// A documented header.
+pub(crate) fn header(description: &str) -> Header {
+    HeaderBuilder::new().description(Some(description)).schema(Some(Object::with_type(Type::String))).build()
+}
+
+/// The error as an English reader gets it.
+fn example(code: ErrorCode) -> Value {
+    let message = Messages::load().map(|messages| messages.text(Language::English, code).to_owned());
+    let mut error = json!({ "code": code.as_str(), "message": message.unwrap_or_default() });
+    if code == ErrorCode::ValidationFailed {
+        error["fields"] = json!([{ "field": "webhook_url", "code": ErrorCode::UnsafeUrl.as_str() }]);
+    }
+    json!({ "error": error })
+}
+
+/// Declares why one operation can refuse a request, besides the reasons that every operation has (a bad key,
+/// too many requests, a fault of ours). The handler returns the type and OpenAPI lists it, so neither can say
+/// more than the other.
+macro_rules! operation_errors {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident $(($payload:ident: $type:ty))?),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug)]
+        pub enum $name {
+            $(#[doc = concat!("See [`ApiError::", stringify!($variant), "`](crate::error::ApiError).")]
+            $variant $(($type))?,)*
+            /// The store failed.
+            Store(settle_store::StoreError),
+            /// The answer cannot be written.
+            Unserializable($crate::error::Unserializable),
+        }
+
+        impl From<settle_store::StoreError> for $name {
+            fn from(fault: settle_store::StoreError) -> $name {
+                $name::Store(fault)
+            }
+        }
+
+        impl From<$crate::error::Unserializable> for $name {
+            fn from(fault: $crate::error::Unserializable) -> $name {
+                $name::Unserializable(fault)
+            }
+        }
+
+        $($(impl From<$type> for $name {
+            fn from($payload: $type) -> $name {
+                $name::$variant($payload)
+            }
+        })?)*
+
+        impl axum::response::IntoResponse for $name {
+            fn into_response(self) -> axum::response::Response {
+                match self {
+                    $($name::$variant $(($payload))? => {
+                        $crate::error::ApiError::$variant $(($payload))?.into_response()
+                    })*
+                    $name::Store(fault) => $crate::error::ApiError::from(fault).into_response(),
+                    $name::Unserializable(fault) => $crate::error::ApiError::from(fault).into_response(),
+                }
+            }
+        }
+
+        impl utoipa::IntoResponses for $name {
+            fn responses() -> $crate::refusals::Documentation {
+                $crate::refusals::responses(&[$($crate::refusals::Refusal::$variant),*])
+            }
+        }
+    };
+}
+
+pub(crate) use operation_errors;
