@@ -13,7 +13,7 @@ use settle_domain::delivery::RetryPolicy;
 use settle_domain::ids::AlertId;
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
-use settle_store::{Alert, Death, PutOff, Store, StoreResult, Tx};
+use settle_store::{Alert, Death, MerchantLock, PutOff, Store, StoreResult, Tx};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -44,10 +44,11 @@ const SEND_RETRY: RetryPolicy = RetryPolicy {
 const LOOK_RETRY: RetryPolicy =
     RetryPolicy { retry_first: LOOK_INTERVAL, retry_max: Duration::from_secs(30), attempts_max: i32::MAX };
 
-/// Alerts operations of deaths, in the transaction that records them; their merchants are locked first. The
-/// alert is sent after the commit: tell the [`AlertBell`] then.
+/// Alerts operations of deaths, in the transaction that records them. The alert is sent after the commit: tell
+/// the [`AlertBell`] then.
 pub async fn raise(
     tx: &mut dyn Tx,
+    lock: &MerchantLock,
     deaths: &[Death],
     at: Timestamp,
     entropy: &dyn Entropy,
@@ -55,7 +56,7 @@ pub async fn raise(
     if deaths.is_empty() {
         return Ok(());
     }
-    tx.alert_raise_many(deaths, at, QUIET, entropy).await
+    tx.alert_raise_many(lock, deaths, at, QUIET, entropy).await
 }
 
 /// Tells an alerter at once that there may be something to send. A hint and no more: what is not heard is

@@ -11,7 +11,9 @@ use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
-use settle_store::{BATCH_MAX, Claimed, NewDelivery, NewSettlement, Store, StoreError, StoreResult, Tx};
+use settle_store::{
+    BATCH_MAX, Claimed, MerchantLock, NewDelivery, NewSettlement, Store, StoreError, StoreResult, Tx,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 
@@ -59,13 +61,14 @@ impl Enqueued {
 /// settlements' own transaction.
 pub async fn enqueue(
     tx: &mut dyn Tx,
+    lock: &MerchantLock,
     recorded: &[(MerchantId, SettlementId)],
     now: Timestamp,
     entropy: &dyn Entropy,
 ) -> StoreResult<Enqueued> {
     let merchants: BTreeSet<MerchantId> = recorded.iter().map(|(merchant, _)| *merchant).collect();
     let merchants: Vec<MerchantId> = merchants.into_iter().collect();
-    let endpoints: HashMap<_, _> = tx.endpoint_find_locked(&merchants).await?.into_iter().collect();
+    let endpoints: HashMap<_, _> = tx.endpoint_find_locked(lock, &merchants).await?.into_iter().collect();
     let deliveries: Vec<NewDelivery> = recorded
         .iter()
         .filter_map(|(merchant, settlement)| {
@@ -79,7 +82,7 @@ pub async fn enqueue(
             })
         })
         .collect();
-    tx.delivery_enqueue_many(&deliveries).await?;
+    tx.delivery_enqueue_many(lock, &deliveries).await?;
     Ok(Enqueued { deliveries, endpoints })
 }
 
@@ -251,16 +254,16 @@ impl Worker {
             settlements.iter().map(|settlement| settlement.merchant_id).collect();
         let merchants: Vec<MerchantId> = merchants.into_iter().collect();
         let mut tx = self.store.begin().await?;
-        let known: HashSet<MerchantId> = tx.merchant_lock(&merchants).await?.into_iter().collect();
-        if known.len() < merchants.len() {
-            let unknown = merchants.into_iter().filter(|merchant| !known.contains(merchant));
+        let lock = tx.merchant_lock(&merchants).await?;
+        if lock.merchants().len() < merchants.len() {
+            let unknown = merchants.into_iter().filter(|merchant| !lock.holds(*merchant));
             return Err(RecordFault::UnknownMerchants(unknown.collect()));
         }
-        let outcome = tx.settlement_record_many(settlements).await?;
+        let outcome = tx.settlement_record_many(&lock, settlements).await?;
         if !outcome.conflicting.is_empty() {
             return Err(RecordFault::Conflicts(outcome.conflicting));
         }
-        let enqueued = enqueue(&mut *tx, &outcome.recorded, self.clock.now(), &*self.entropy).await?;
+        let enqueued = enqueue(&mut *tx, &lock, &outcome.recorded, self.clock.now(), &*self.entropy).await?;
         let claims_ended = self.wake.claims_ended();
         tx.commit().await?;
         enqueued.wake(&self.wake, claims_ended, settlements);

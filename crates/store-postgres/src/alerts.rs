@@ -7,7 +7,8 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, PutOff, StoreResult, by_endpoint,
+    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, MerchantLock, PutOff, StoreResult,
+    by_endpoint,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -88,11 +89,13 @@ impl AlertReads for PostgresStore {
 impl AlertWrites for PostgresTx {
     async fn alert_raise_many(
         &mut self,
+        lock: &MerchantLock,
         deaths: &[Death],
         at: Timestamp,
         quiet: Duration,
         entropy: &dyn Entropy,
     ) -> StoreResult<()> {
+        self.number.check(lock, deaths.iter().map(|death| death.merchant_id))?;
         let endpoints = by_endpoint(deaths, at, entropy);
         let lock = sqlx::query(LOCK_OPEN)
             .bind(array(&endpoints, |endpoint| endpoint.merchant_id.0))

@@ -7,8 +7,8 @@ use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError,
-    StoreResult,
+    DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, MerchantLock, NewDelivery,
+    StoreError, StoreResult,
 };
 use sqlx::Postgres;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -197,7 +197,12 @@ impl DeliveryReads for PostgresStore {
 
 #[async_trait]
 impl DeliveryWrites for PostgresTx {
-    async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()> {
+    async fn delivery_enqueue_many(
+        &mut self,
+        lock: &MerchantLock,
+        deliveries: &[NewDelivery],
+    ) -> StoreResult<()> {
+        self.number.check(lock, deliveries.iter().map(|new| new.merchant_id))?;
         if deliveries.is_empty() {
             return Ok(());
         }
@@ -217,9 +222,11 @@ impl DeliveryWrites for PostgresTx {
 
     async fn delivery_record_many(
         &mut self,
+        lock: &MerchantLock,
         states: &[DeliveryState],
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>> {
+        self.number.check(lock, states.iter().map(|state| state.merchant_id))?;
         let query = sqlx::query_scalar(RECORD)
             .bind(array(states, |state| state.merchant_id.0))
             .bind(array(states, |state| state.delivery.delivery_id.0))
@@ -238,9 +245,11 @@ impl DeliveryWrites for PostgresTx {
 
     async fn delivery_requeue_many(
         &mut self,
+        lock: &MerchantLock,
         deliveries: &[(MerchantId, DeliveryId)],
         at: Timestamp,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        self.number.check(lock, deliveries.iter().map(|(merchant, _)| *merchant))?;
         let query = sqlx::query(REQUEUE)
             .bind(array(deliveries, |(merchant, _)| merchant.0))
             .bind(array(deliveries, |(_, delivery)| delivery.0))

@@ -6,7 +6,7 @@ use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_domain::vault::SealedSecret;
-use settle_store::{EndpointReads, EndpointWrites, StoreResult};
+use settle_store::{EndpointReads, EndpointWrites, MerchantLock, StoreResult};
 use sqlx::postgres::PgRow;
 
 use crate::convert::{At, column, id, merchant_array};
@@ -44,20 +44,34 @@ impl EndpointReads for PostgresStore {
 impl EndpointWrites for PostgresTx {
     async fn endpoint_find_locked(
         &mut self,
+        lock: &MerchantLock,
         merchants: &[MerchantId],
     ) -> StoreResult<Vec<(MerchantId, Endpoint)>> {
+        self.number.check(lock, merchants.iter().copied())?;
         let query = sqlx::query(FIND_LOCKED).bind(merchant_array(merchants));
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, endpoint(row)?))).collect()
     }
 
-    async fn endpoint_put(&mut self, merchant: MerchantId, endpoint: &Endpoint) -> StoreResult<()> {
+    async fn endpoint_put(
+        &mut self,
+        lock: &MerchantLock,
+        merchant: MerchantId,
+        endpoint: &Endpoint,
+    ) -> StoreResult<()> {
+        self.number.check(lock, [merchant])?;
         let query = sqlx::query(PUT).bind(merchant.0).bind(&endpoint.url).bind(endpoint.secret.0.as_slice());
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }
 
-    async fn endpoint_clear(&mut self, merchant: MerchantId, at: Timestamp) -> StoreResult<i64> {
+    async fn endpoint_clear(
+        &mut self,
+        lock: &MerchantLock,
+        merchant: MerchantId,
+        at: Timestamp,
+    ) -> StoreResult<i64> {
+        self.number.check(lock, [merchant])?;
         sqlx::query(CLEAR).bind(merchant.0).execute(&mut *self.inner).await.map_err(store_error)?;
         let query = sqlx::query(END_PENDING).bind(merchant.0).bind(ENDPOINT_CLEARED).bind(At(at));
         let ended = query.execute(&mut *self.inner).await.map_err(store_error)?.rows_affected();

@@ -15,7 +15,7 @@ use settle_domain::ids::{DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx};
+use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Transaction};
 
@@ -148,7 +148,12 @@ impl PostgresStore {
 impl Store for PostgresStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
         let inner = self.pool.begin().await.map_err(store_error)?;
-        Ok(Box::new(PostgresTx { inner, counts: CountChanges::default(), recorded_at: None }))
+        Ok(Box::new(PostgresTx {
+            number: TxNumber::next(),
+            inner,
+            counts: CountChanges::default(),
+            recorded_at: None,
+        }))
     }
 
     /// Eight round trips and a commit.
@@ -201,6 +206,8 @@ impl Store for PostgresStore {
 
 /// A transaction at the level READ COMMITTED: the merchants' locks keep its reads true.
 struct PostgresTx {
+    /// What tells its locks from those of another.
+    number: TxNumber,
     inner: Transaction<'static, Postgres>,
     /// What is to be counted when it commits.
     counts: CountChanges,

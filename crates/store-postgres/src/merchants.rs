@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use settle_domain::ids::MerchantId;
-use settle_store::{Merchant, MerchantReads, MerchantWrites, StoreResult};
+use settle_store::{Merchant, MerchantLock, MerchantReads, MerchantWrites, StoreResult};
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
@@ -49,16 +49,16 @@ impl MerchantWrites for PostgresTx {
         Ok(())
     }
 
-    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
+    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         let query = sqlx::query_scalar(LOCK).bind(merchant_array(merchants));
         let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        Ok(found.into_iter().map(MerchantId).collect())
+        Ok(self.number.locked(found.into_iter().map(MerchantId).collect()))
     }
 
-    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
+    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         let query = sqlx::query_scalar(LOCK_FREE).bind(merchant_array(merchants));
         let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        Ok(found.into_iter().map(MerchantId).collect())
+        Ok(self.number.locked(found.into_iter().map(MerchantId).collect()))
     }
 }
 

@@ -8,8 +8,8 @@ use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::vault::SealedSecret;
 use settle_store::{
-    Ask, Claimed, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites, SHARDS,
-    Shard, ShardLease, StoreError, StoreResult,
+    Ask, Claimed, DueMerchant, LeaseToken, Leases, MerchantLock, Presence, QueueDepth, QueueReads,
+    QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
@@ -209,7 +209,13 @@ impl QueueWrites for PostgresTx {
         Ok(())
     }
 
-    async fn queue_refresh(&mut self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
+    async fn queue_refresh(
+        &mut self,
+        lock: &MerchantLock,
+        merchants: &[MerchantId],
+        at: Timestamp,
+    ) -> StoreResult<()> {
+        self.number.check(lock, merchants.iter().copied())?;
         for merchant in merchants {
             self.counts.of(*merchant);
         }

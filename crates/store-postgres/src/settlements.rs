@@ -12,7 +12,8 @@ use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
 use settle_store::{
-    NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites, StoreError, StoreResult,
+    MerchantLock, NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites,
+    StoreError, StoreResult,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
@@ -126,7 +127,12 @@ impl SlicedList for PostgresStore {
 
 #[async_trait]
 impl SettlementWrites for PostgresTx {
-    async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
+    async fn settlement_record_many(
+        &mut self,
+        lock: &MerchantLock,
+        settlements: &[NewSettlement],
+    ) -> StoreResult<RecordOutcome> {
+        self.number.check(lock, settlements.iter().map(|settlement| settlement.merchant_id))?;
         let batch = SettlementBatch::new(settlements);
         let recorded = self.insert(&batch.unique).await?;
         let (fresh, known): (Vec<_>, Vec<_>) =

@@ -8,7 +8,8 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, PutOff, StoreError, StoreResult, by_endpoint,
+    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, MerchantLock, PutOff, StoreError,
+    StoreResult, by_endpoint,
 };
 
 use crate::convert::{column, hex, id, json_rows, time};
@@ -83,11 +84,13 @@ impl AlertReads for SqliteStore {
 impl AlertWrites for SqliteTx {
     async fn alert_raise_many(
         &mut self,
+        lock: &MerchantLock,
         deaths: &[Death],
         at: Timestamp,
         quiet: Duration,
         entropy: &dyn Entropy,
     ) -> StoreResult<()> {
+        self.number.check(lock, deaths.iter().map(|death| death.merchant_id))?;
         let endpoints = by_endpoint(deaths, at, entropy);
         let rows = json_rows(endpoints.iter().map(|endpoint| {
             let deliveries = separated(&endpoint.delivery_ids);

@@ -8,8 +8,8 @@ use settle_domain::page::{Page, PageRequest};
 use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, StoreError,
-    StoreResult,
+    DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, MerchantLock, NewDelivery,
+    StoreError, StoreResult,
 };
 use uuid::Uuid;
 
@@ -178,7 +178,12 @@ impl DeliveryReads for SqliteStore {
 
 #[async_trait]
 impl DeliveryWrites for SqliteTx {
-    async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()> {
+    async fn delivery_enqueue_many(
+        &mut self,
+        lock: &MerchantLock,
+        deliveries: &[NewDelivery],
+    ) -> StoreResult<()> {
+        self.number.check(lock, deliveries.iter().map(|new| new.merchant_id))?;
         let rows = deliveries.iter().map(|new| {
             let (merchant, delivery, settlement) =
                 (new.merchant_id.0, new.delivery_id.0, new.settlement_id.0);
@@ -193,9 +198,11 @@ impl DeliveryWrites for SqliteTx {
 
     async fn delivery_record_many(
         &mut self,
+        lock: &MerchantLock,
         states: &[DeliveryState],
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>> {
+        self.number.check(lock, states.iter().map(|state| state.merchant_id))?;
         let rows = states.iter().map(|DeliveryState { merchant_id, seen, delivery }| {
             (
                 merchant_id.0,
@@ -219,9 +226,11 @@ impl DeliveryWrites for SqliteTx {
 
     async fn delivery_requeue_many(
         &mut self,
+        lock: &MerchantLock,
         deliveries: &[(MerchantId, DeliveryId)],
         at: Timestamp,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        self.number.check(lock, deliveries.iter().map(|(merchant, _)| *merchant))?;
         let rows =
             json_rows(deliveries.iter().map(|(merchant, delivery)| (hex(merchant.0), hex(delivery.0))));
         let requeued =

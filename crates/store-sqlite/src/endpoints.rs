@@ -7,7 +7,7 @@ use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_domain::vault::SealedSecret;
-use settle_store::{EndpointReads, EndpointWrites, StoreResult};
+use settle_store::{EndpointReads, EndpointWrites, MerchantLock, StoreResult};
 
 use crate::connections::aside;
 use crate::convert::{column, id, json_merchants};
@@ -46,13 +46,21 @@ impl EndpointReads for SqliteStore {
 impl EndpointWrites for SqliteTx {
     async fn endpoint_find_locked(
         &mut self,
+        lock: &MerchantLock,
         merchants: &[MerchantId],
     ) -> StoreResult<Vec<(MerchantId, Endpoint)>> {
+        self.number.check(lock, merchants.iter().copied())?;
         let owned = |row: &Row<'_>| Ok((id(row, "merchant_id", MerchantId)?, endpoint(row)?));
         self.writer.connection()?.rows(FIND_LOCKED, [json_merchants(merchants)], owned)
     }
 
-    async fn endpoint_put(&mut self, merchant: MerchantId, endpoint: &Endpoint) -> StoreResult<()> {
+    async fn endpoint_put(
+        &mut self,
+        lock: &MerchantLock,
+        merchant: MerchantId,
+        endpoint: &Endpoint,
+    ) -> StoreResult<()> {
+        self.number.check(lock, [merchant])?;
         self.writer
             .connection()?
             .change(PUT, params![merchant.0, endpoint.url, endpoint.secret.0])
@@ -60,7 +68,13 @@ impl EndpointWrites for SqliteTx {
         Ok(())
     }
 
-    async fn endpoint_clear(&mut self, merchant: MerchantId, at: Timestamp) -> StoreResult<i64> {
+    async fn endpoint_clear(
+        &mut self,
+        lock: &MerchantLock,
+        merchant: MerchantId,
+        at: Timestamp,
+    ) -> StoreResult<i64> {
+        self.number.check(lock, [merchant])?;
         self.writer.connection()?.change(CLEAR, [merchant.0]).map_err(store_error)?;
         let ended = (merchant.0, ENDPOINT_CLEARED, at.as_micros());
         // As many rows as the merchant has waiting.

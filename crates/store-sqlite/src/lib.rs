@@ -20,7 +20,7 @@ use settle_domain::ids::{DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx};
+use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
 
 mod alerts;
 pub mod bare;
@@ -133,7 +133,12 @@ fn file_of(url: &str) -> Option<PathBuf> {
 impl Store for SqliteStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
         let writer = self.connections.begin().await?;
-        Ok(Box::new(SqliteTx { writer, counts: CountChanges::default(), recorded_at: None }))
+        Ok(Box::new(SqliteTx {
+            number: TxNumber::next(),
+            writer,
+            counts: CountChanges::default(),
+            recorded_at: None,
+        }))
     }
 
     async fn ping(&self) -> StoreResult<()> {
@@ -170,6 +175,8 @@ impl Store for SqliteStore {
 
 /// The one transaction that writes. It is taken back when it is dropped before it has committed.
 struct SqliteTx {
+    /// What tells its locks from those of another.
+    number: TxNumber,
     writer: Writer,
     /// What is to be counted when it commits.
     counts: CountChanges,

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use settle_domain::ids::MerchantId;
-use settle_store::{Merchant, MerchantReads, MerchantWrites, StoreResult};
+use settle_store::{Merchant, MerchantLock, MerchantReads, MerchantWrites, StoreResult};
 use uuid::Uuid;
 
 use crate::convert::{column, id, json_merchants, time};
@@ -47,12 +47,14 @@ impl MerchantWrites for SqliteTx {
         Ok(())
     }
 
-    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
-        self.writer.connection()?.rows(LOCK, [json_merchants(merchants)], |row| id(row, 0, MerchantId))
+    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
+        let merchant = |row: &Row<'_>| id(row, 0, MerchantId);
+        let found = self.writer.connection()?.rows(LOCK, [json_merchants(merchants)], merchant)?;
+        Ok(self.number.locked(found))
     }
 
     /// The writer is alone: nobody else has any lock.
-    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
+    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         self.merchant_lock(merchants).await
     }
 }

@@ -13,7 +13,8 @@ use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
 use settle_store::{
-    NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites, StoreError, StoreResult,
+    MerchantLock, NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites,
+    StoreError, StoreResult,
 };
 use uuid::Uuid;
 
@@ -123,7 +124,12 @@ impl SlicedList for SqliteStore {
 
 #[async_trait]
 impl SettlementWrites for SqliteTx {
-    async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
+    async fn settlement_record_many(
+        &mut self,
+        lock: &MerchantLock,
+        settlements: &[NewSettlement],
+    ) -> StoreResult<RecordOutcome> {
+        self.number.check(lock, settlements.iter().map(|settlement| settlement.merchant_id))?;
         let batch = SettlementBatch::new(settlements);
         let is_new = self.insert(&batch.unique).await?;
         let (mut fresh, mut known) = (Vec::with_capacity(batch.unique.len()), Vec::new());

@@ -40,8 +40,9 @@ async fn nothing_is_left_of_a_transaction_that_is_dropped() {
     store.migrate().await.unwrap();
     let merchant = merchant(&store).await;
     let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
     let new = settlement(merchant, SettlementId(fresh_uuid()), at(0));
-    assert_eq!(tx.settlement_record_many(std::slice::from_ref(&new)).await.unwrap().recorded.len(), 1);
+    assert_eq!(tx.settlement_record_many(&lock, std::slice::from_ref(&new)).await.unwrap().recorded.len(), 1);
     drop(tx);
     assert_eq!(settlements(&store, merchant, 1, 0).await.total, 0);
     assert_eq!(record(&store, &[new]).await.recorded.len(), 1, "the next one begins anew");

@@ -13,7 +13,7 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 
-use crate::StoreResult;
+use crate::{MerchantLock, StoreResult};
 
 /// Deliveries that an alert names; further ones are only counted.
 pub const ALERT_DELIVERIES_MAX: usize = 100;
@@ -114,9 +114,10 @@ pub trait AlertReads {
 pub trait AlertWrites {
     /// Adds deaths to the open alerts of their endpoints, or opens them: due at once, or the quiet time after
     /// the endpoint's last alert was closed, whichever is later. Called in the transaction that records the
-    /// deaths, whose merchants are locked first.
+    /// deaths.
     async fn alert_raise_many(
         &mut self,
+        lock: &MerchantLock,
         deaths: &[Death],
         at: Timestamp,
         quiet: Duration,

@@ -8,7 +8,7 @@ use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use uuid::Uuid;
 
-use crate::StoreResult;
+use crate::{MerchantLock, StoreResult};
 
 /// A delivery to be enqueued: pending, no attempt made, due at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,21 +136,27 @@ pub trait DeliveryReads {
 /// Changes to deliveries.
 #[async_trait]
 pub trait DeliveryWrites: Send {
-    /// Enqueues deliveries. Their merchants are locked first.
-    async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()>;
+    /// Enqueues deliveries.
+    async fn delivery_enqueue_many(
+        &mut self,
+        lock: &MerchantLock,
+        deliveries: &[NewDelivery],
+    ) -> StoreResult<()>;
 
     /// Stores where deliveries stand after an attempt; only those that are pending and as they were seen are
-    /// changed, and given. Their merchants are locked first.
+    /// changed, and given.
     async fn delivery_record_many(
         &mut self,
+        lock: &MerchantLock,
         states: &[DeliveryState],
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>>;
 
     /// Makes dead deliveries pending again, their counters at 0 and due now. Gives those that were changed:
-    /// what the merchant does not have, or is not dead, is left out. Their merchants are locked first.
+    /// what the merchant does not have, or is not dead, is left out.
     async fn delivery_requeue_many(
         &mut self,
+        lock: &MerchantLock,
         deliveries: &[(MerchantId, DeliveryId)],
         at: Timestamp,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>>;
@@ -158,11 +164,12 @@ pub trait DeliveryWrites: Send {
     /// The same for one. `None` when the merchant has no such delivery, or it is not dead.
     async fn delivery_requeue(
         &mut self,
+        lock: &MerchantLock,
         merchant: MerchantId,
         delivery: DeliveryId,
         at: Timestamp,
     ) -> StoreResult<Option<Delivery>> {
-        let requeued = self.delivery_requeue_many(&[(merchant, delivery)], at).await?;
+        let requeued = self.delivery_requeue_many(lock, &[(merchant, delivery)], at).await?;
         Ok(requeued.into_iter().next().map(|(_, delivery)| delivery))
     }
 }

@@ -15,6 +15,7 @@
 //! 2. Write the SQL in the same file of both backends, inside `statements!`, as `hot` when a request or a
 //!    delivery waits for it. Batches are one statement, not a loop. Where the backends differ, a comment says
 //!    "differs because".
+//!    A write that needs its merchants' locks takes `&MerchantLock`, and checks it before anything else.
 //! 3. Add the behaviour to the noun's file in `conformance`, and to the model there if it changes what
 //!    lists show.
 //! 4. The backends' tests pick it up by themselves, and read the plan of every hot statement.
@@ -35,6 +36,7 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod keys;
+mod locks;
 mod merchants;
 mod operators;
 mod queue;
@@ -56,6 +58,7 @@ pub use deliveries::{
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use error::StoreError;
 pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};
+pub use locks::{MerchantLock, TxNumber};
 pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites};
 pub use queue::{

@@ -16,7 +16,7 @@ use settle_domain::time::Timestamp;
 use settle_domain::vault::SealedSecret;
 use uuid::Uuid;
 
-use crate::StoreResult;
+use crate::{MerchantLock, StoreResult};
 
 /// Shards, and so the number of dispatchers that can share the work.
 pub const SHARDS: i16 = 64;
@@ -155,8 +155,13 @@ pub trait QueueWrites {
     async fn queue_release(&mut self, leases: &[ShardLease]) -> StoreResult<()>;
 
     /// Finds out anew when merchants are due: those that count as due for longer than [`DUE_LAG`] and have
-    /// nothing left count as due no more. Their merchants are locked first.
-    async fn queue_refresh(&mut self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()>;
+    /// nothing left count as due no more.
+    async fn queue_refresh(
+        &mut self,
+        lock: &MerchantLock,
+        merchants: &[MerchantId],
+        at: Timestamp,
+    ) -> StoreResult<()>;
 
     /// Those of the given leases that still hold. They hold until this transaction ends: nobody can take the
     /// shards meanwhile.

@@ -35,8 +35,8 @@ pub async fn redeliver(
 ) -> Result<Response, RedeliverError> {
     let delivery_id = delivery_id(parameters).ok_or(RedeliverError::NotFound)?;
     let mut tx = state.store.begin().await?;
-    tx.merchant_lock(&[caller.merchant_id]).await?;
-    let requeued = tx.delivery_requeue(caller.merchant_id, delivery_id, state.clock.now()).await?;
+    let lock = tx.merchant_lock(&[caller.merchant_id]).await?;
+    let requeued = tx.delivery_requeue(&lock, caller.merchant_id, delivery_id, state.clock.now()).await?;
     let delivery = requeued.ok_or(RedeliverError::NotFound)?;
     tx.commit().await?;
     state.wake.merchants([caller.merchant_id]);

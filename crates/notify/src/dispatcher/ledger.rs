@@ -124,26 +124,26 @@ impl Ledger for StoreLedger {
         let ours = || outcomes.iter().filter(|outcome| held.contains(&outcome.lease));
         let merchants: BTreeSet<MerchantId> = ours().map(|outcome| outcome.state.merchant_id).collect();
         let merchants: Vec<MerchantId> = merchants.into_iter().collect();
-        let locked: HashSet<MerchantId> = tx.merchant_lock_free(&merchants).await?.into_iter().collect();
+        let lock = tx.merchant_lock_free(&merchants).await?;
         let states: Vec<DeliveryState> = ours()
-            .filter(|outcome| locked.contains(&outcome.state.merchant_id))
+            .filter(|outcome| lock.holds(outcome.state.merchant_id))
             .map(|outcome| outcome.state.clone())
             .collect();
-        let changed = tx.delivery_record_many(&states, at).await?;
+        let changed = tx.delivery_record_many(&lock, &states, at).await?;
         let deaths = deaths(outcomes, &changed);
-        alerts::raise(&mut *tx, &deaths, at, &*self.entropy).await?;
+        alerts::raise(&mut *tx, &lock, &deaths, at, &*self.entropy).await?;
         tx.commit().await?;
         if !deaths.is_empty() {
             self.bell.ring();
         }
-        let busy = merchants.into_iter().filter(|merchant| !locked.contains(merchant)).collect();
+        let busy = merchants.into_iter().filter(|merchant| !lock.holds(*merchant)).collect();
         Ok(RecordedOutcomes { changed, busy })
     }
 
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
         let mut tx = self.store.begin().await?;
-        let locked = tx.merchant_lock_free(merchants).await?;
-        tx.queue_refresh(&locked, at).await?;
+        let lock = tx.merchant_lock_free(merchants).await?;
+        tx.queue_refresh(&lock, lock.merchants(), at).await?;
         tx.commit().await
     }
 

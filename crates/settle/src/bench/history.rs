@@ -68,10 +68,10 @@ impl History {
         let states: Vec<DeliveryState> =
             deliveries.iter().map(|new| self.delivered(new.into(), now)).collect();
         let mut tx = self.context.store.begin().await?;
-        tx.merchant_lock(&[self.shop.merchant_id]).await?;
-        tx.settlement_record_many(&settlements).await?;
-        tx.delivery_enqueue_many(&deliveries).await?;
-        let changed = tx.delivery_record_many(&states, now).await?.len();
+        let lock = tx.merchant_lock(&[self.shop.merchant_id]).await?;
+        tx.settlement_record_many(&lock, &settlements).await?;
+        tx.delivery_enqueue_many(&lock, &deliveries).await?;
+        let changed = tx.delivery_record_many(&lock, &states, now).await?.len();
         if changed != deliveries.len() {
             return Err(CommandFault::Refused("the store is not filled as it should be".to_owned()));
         }
@@ -90,8 +90,8 @@ impl History {
             let states: Vec<DeliveryState> =
                 claimed.into_iter().map(|claimed| self.delivered(claimed.delivery, now)).collect();
             let mut tx = self.context.store.begin().await?;
-            tx.merchant_lock(&[self.shop.merchant_id]).await?;
-            tx.delivery_record_many(&states, now).await?;
+            let lock = tx.merchant_lock(&[self.shop.merchant_id]).await?;
+            tx.delivery_record_many(&lock, &states, now).await?;
             tx.commit().await?;
         }
     }

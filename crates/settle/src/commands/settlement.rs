@@ -7,7 +7,7 @@ use serde::Serialize;
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
 use settle_notify::outbox;
-use settle_store::{BATCH_MAX, NewSettlement, Tx};
+use settle_store::{BATCH_MAX, MerchantLock, NewSettlement, Tx};
 
 use super::progress::Progress;
 use super::{CommandFault, Context};
@@ -85,17 +85,17 @@ impl Import {
         let merchants = lines.check(&progress)?;
         progress.rewind("recording");
         let mut tx = context.store.begin().await?;
-        let known = tx.merchant_lock(&merchants.ids()).await?;
-        merchants.refuse_unknown(&known)?;
+        let lock = tx.merchant_lock(&merchants.ids()).await?;
+        merchants.refuse_unknown(lock.merchants())?;
         let mut done = Imported::default();
         let mut batch: Vec<Line> = Vec::with_capacity(BATCH_MAX);
         for line in lines.read(&progress)? {
             batch.push(line?);
             if batch.len() == BATCH_MAX {
-                self.record(&mut *tx, std::mem::take(&mut batch), &mut done).await?;
+                self.record(&mut *tx, &lock, std::mem::take(&mut batch), &mut done).await?;
             }
         }
-        self.record(&mut *tx, batch, &mut done).await?;
+        self.record(&mut *tx, &lock, batch, &mut done).await?;
         tx.commit().await?;
         context.wake(&done.merchants).await;
         progress.finish();
@@ -105,6 +105,7 @@ impl Import {
     async fn record(
         &self,
         tx: &mut dyn Tx,
+        lock: &MerchantLock,
         batch: Vec<Line>,
         done: &mut Imported,
     ) -> Result<(), CommandFault> {
@@ -113,7 +114,7 @@ impl Import {
         }
         let (numbers, settlements): (Vec<usize>, Vec<NewSettlement>) =
             batch.into_iter().map(|line| (line.number, NewSettlement::from(line.settlement))).unzip();
-        let outcome = tx.settlement_record_many(&settlements).await?;
+        let outcome = tx.settlement_record_many(lock, &settlements).await?;
         if let Some((merchant, id)) = outcome.conflicting.first() {
             let same = |settlement: &NewSettlement| {
                 settlement.merchant_id == *merchant && settlement.settlement_id == *id
@@ -127,7 +128,8 @@ impl Import {
         done.recorded += outcome.recorded.len();
         done.unchanged += settlements.len() - outcome.recorded.len();
         if self.notify {
-            let enqueued = outbox::enqueue(tx, &outcome.recorded, SystemClock.now(), &SystemEntropy).await?;
+            let enqueued =
+                outbox::enqueue(tx, lock, &outcome.recorded, SystemClock.now(), &SystemEntropy).await?;
             done.notified += enqueued.deliveries.len();
             done.merchants.extend(enqueued.deliveries.iter().map(|delivery| delivery.merchant_id));
         }

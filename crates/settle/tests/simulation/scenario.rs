@@ -223,9 +223,10 @@ impl Simulation {
             let settlements: Vec<_> =
                 (0..number).map(id).map(|id| fixtures::settlement(merchant, id, now)).collect();
             let mut tx = store.begin().await.expect("a transaction");
-            tx.merchant_lock(&[merchant]).await.expect("a lock");
-            let recorded = tx.settlement_record_many(&settlements).await.expect("recorded").recorded;
-            let enqueued = outbox::enqueue(&mut *tx, &recorded, now, &*entropy).await.expect("enqueued");
+            let lock = tx.merchant_lock(&[merchant]).await.expect("a lock");
+            let recorded = tx.settlement_record_many(&lock, &settlements).await.expect("recorded").recorded;
+            let enqueued =
+                outbox::enqueue(&mut *tx, &lock, &recorded, now, &*entropy).await.expect("enqueued");
             let claims_ended = wake.claims_ended();
             tx.commit().await.expect("a commit");
             world.tell(format_args!("{number} settlements, {} notifications", enqueued.deliveries.len()));

@@ -33,9 +33,9 @@ async fn raise_in(tx: &mut dyn Tx, deaths: &[Death], now: Timestamp) {
     let mut merchants: Vec<MerchantId> = deaths.iter().map(|death| death.merchant_id).collect();
     merchants.sort();
     merchants.dedup();
-    tx.merchant_lock(&merchants).await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
     let seed = u64::from_be_bytes(fresh_uuid().as_bytes()[8..].try_into().unwrap());
-    tx.alert_raise_many(deaths, now, QUIET, &SeededEntropy::new(seed)).await.unwrap();
+    tx.alert_raise_many(&lock, deaths, now, QUIET, &SeededEntropy::new(seed)).await.unwrap();
 }
 
 /// Raises deaths, and commits.

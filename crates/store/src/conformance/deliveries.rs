@@ -110,8 +110,8 @@ pub async fn an_outcome_changes_only_what_was_seen(store: &dyn Store) {
     };
     let record = async || {
         let mut tx = store.begin().await.unwrap();
-        tx.merchant_lock(&[merchant]).await.unwrap();
-        let recorded = tx.delivery_record_many(std::slice::from_ref(&late), at(2)).await.unwrap();
+        let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+        let recorded = tx.delivery_record_many(&lock, std::slice::from_ref(&late), at(2)).await.unwrap();
         tx.commit().await.unwrap();
         recorded
     };

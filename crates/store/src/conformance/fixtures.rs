@@ -92,8 +92,8 @@ pub fn pricing(spread_revenue: &str) -> InternalPricing {
 pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordOutcome {
     let merchants: Vec<MerchantId> = settlements.iter().map(|settlement| settlement.merchant_id).collect();
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&merchants).await.unwrap();
-    let outcome = tx.settlement_record_many(settlements).await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let outcome = tx.settlement_record_many(&lock, settlements).await.unwrap();
     tx.commit().await.unwrap();
     outcome
 }
@@ -131,8 +131,8 @@ pub fn listed(new: &NewDelivery) -> Delivery {
 /// Enqueues deliveries of one merchant, and commits.
 pub async fn enqueue(store: &dyn Store, deliveries: &[NewDelivery]) {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[deliveries[0].merchant_id]).await.unwrap();
-    tx.delivery_enqueue_many(deliveries).await.unwrap();
+    let lock = tx.merchant_lock(&[deliveries[0].merchant_id]).await.unwrap();
+    tx.delivery_enqueue_many(&lock, deliveries).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -158,8 +158,8 @@ pub async fn record_states_at(
         })
         .collect();
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    let recorded = tx.delivery_record_many(&states, at).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    let recorded = tx.delivery_record_many(&lock, &states, at).await.unwrap();
     tx.commit().await.unwrap();
     recorded.len()
 }
@@ -172,8 +172,8 @@ pub async fn requeue(
     now: Timestamp,
 ) -> Option<Delivery> {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    let requeued = tx.delivery_requeue(merchant, id, now).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    let requeued = tx.delivery_requeue(&lock, merchant, id, now).await.unwrap();
     tx.commit().await.unwrap();
     requeued
 }
@@ -186,8 +186,8 @@ pub async fn requeue_many(
 ) -> Vec<(MerchantId, Delivery)> {
     let merchants: Vec<MerchantId> = asked.iter().map(|(merchant, _)| *merchant).collect();
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&merchants).await.unwrap();
-    let requeued = tx.delivery_requeue_many(asked, now).await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let requeued = tx.delivery_requeue_many(&lock, asked, now).await.unwrap();
     tx.commit().await.unwrap();
     requeued
 }
@@ -201,16 +201,16 @@ pub fn endpoint(secret: &[u8]) -> Endpoint {
 /// Stores an endpoint, and commits.
 pub async fn put_endpoint(store: &dyn Store, merchant: MerchantId, endpoint: &Endpoint) {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    tx.endpoint_put(merchant, endpoint).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.endpoint_put(&lock, merchant, endpoint).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 /// Clears an endpoint, and commits.
 pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timestamp) -> i64 {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    let ended = tx.endpoint_clear(merchant, at).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    let ended = tx.endpoint_clear(&lock, merchant, at).await.unwrap();
     tx.commit().await.unwrap();
     ended
 }
@@ -218,8 +218,8 @@ pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timesta
 /// Finds out anew when a merchant is due, and commits.
 pub async fn refresh(store: &dyn Store, merchant: MerchantId, at: Timestamp) {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    tx.queue_refresh(&[merchant], at).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.queue_refresh(&lock, &[merchant], at).await.unwrap();
     tx.commit().await.unwrap();
 }
 

@@ -14,7 +14,10 @@ use settle_domain::time::Timestamp;
 use super::fixtures::{
     at, endpoint, fresh_delivery, fresh_uuid, listed, page, refresh, settlement, settlements,
 };
-use crate::{DUE_LAG, DeliveryState, ListKey, Merchant, NewDelivery, NewSettlement, Seen, Shard, Store, Tx};
+use crate::{
+    DUE_LAG, DeliveryState, ListKey, Merchant, MerchantLock, NewDelivery, NewSettlement, Seen, Shard, Store,
+    Tx,
+};
 
 /// Merchants that take part in one run.
 const MERCHANTS: usize = 2;
@@ -123,8 +126,9 @@ impl Run<'_> {
         let effect = self.effect(merchant, &step.operation);
         for store in self.stores {
             let mut tx = store.begin().await.unwrap();
-            assert_eq!(tx.merchant_lock(&[merchant]).await.unwrap(), [merchant]);
-            effect.write(&mut *tx, merchant).await;
+            let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+            assert_eq!(lock.merchants(), [merchant]);
+            effect.write(&mut *tx, &lock, merchant).await;
             if step.committed {
                 tx.commit().await.unwrap();
             }
@@ -321,22 +325,25 @@ enum Write {
 }
 
 impl Effect {
-    async fn write(&self, tx: &mut dyn Tx, merchant: MerchantId) {
+    async fn write(&self, tx: &mut dyn Tx, lock: &MerchantLock, merchant: MerchantId) {
         match &self.write {
             Write::Record { settlements, recorded, deliveries } => {
-                let outcome = tx.settlement_record_many(settlements).await.unwrap();
+                let outcome = tx.settlement_record_many(lock, settlements).await.unwrap();
                 assert_eq!((&outcome.recorded, outcome.conflicting.len()), (recorded, 0));
-                tx.delivery_enqueue_many(deliveries).await.unwrap();
+                tx.delivery_enqueue_many(lock, deliveries).await.unwrap();
             }
             Write::States { states, changed } => {
-                assert_eq!(&tx.delivery_record_many(states, at(0)).await.unwrap(), changed);
+                assert_eq!(&tx.delivery_record_many(lock, states, at(0)).await.unwrap(), changed);
             }
             Write::Requeue { id, at_second, requeued } => {
-                assert_eq!(&tx.delivery_requeue(merchant, *id, at(*at_second)).await.unwrap(), requeued);
+                assert_eq!(
+                    &tx.delivery_requeue(lock, merchant, *id, at(*at_second)).await.unwrap(),
+                    requeued
+                );
             }
-            Write::Put(endpoint) => tx.endpoint_put(merchant, endpoint).await.unwrap(),
+            Write::Put(endpoint) => tx.endpoint_put(lock, merchant, endpoint).await.unwrap(),
             Write::Clear { ended, at_second } => {
-                assert_eq!(tx.endpoint_clear(merchant, at(*at_second)).await.unwrap(), *ended);
+                assert_eq!(tx.endpoint_clear(lock, merchant, at(*at_second)).await.unwrap(), *ended);
             }
         }
     }

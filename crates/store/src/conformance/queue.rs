@@ -105,10 +105,10 @@ pub async fn a_merchant_is_due_for_what_came_with_an_outcome(store: &dyn Store) 
         .unwrap();
     let state = DeliveryState { merchant_id: merchant, seen: (&listed(&sent)).into(), delivery: delivered };
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    tx.delivery_enqueue_many(&[sent, waits]).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.delivery_enqueue_many(&lock, &[sent, waits]).await.unwrap();
     // The same outcome twice is one.
-    assert_eq!(tx.delivery_record_many(&[state.clone(), state], at(9)).await.unwrap().len(), 1);
+    assert_eq!(tx.delivery_record_many(&lock, &[state.clone(), state], at(9)).await.unwrap().len(), 1);
     tx.commit().await.unwrap();
     assert_eq!(due(store, merchant).await, Some(at(7)));
     let depth = store.queue_depth().await.unwrap();

@@ -257,8 +257,8 @@ async fn requeue(
     }
     let merchants: BTreeSet<MerchantId> = batch.iter().map(|(merchant, _)| *merchant).collect();
     let mut tx = context.store.begin().await?;
-    tx.merchant_lock(&merchants.iter().copied().collect::<Vec<_>>()).await?;
-    let requeued = tx.delivery_requeue_many(batch, at).await?;
+    let lock = tx.merchant_lock(&merchants.iter().copied().collect::<Vec<_>>()).await?;
+    let requeued = tx.delivery_requeue_many(&lock, batch, at).await?;
     if requeued.len() < least {
         let text = "nothing was requeued: some of the deliveries were sent again by others just now";
         return Err(CommandFault::Refused(text.to_owned()));
