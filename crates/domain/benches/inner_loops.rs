@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what is written here can be read")]
 
 use divan::{Bencher, black_box};
+use settle_domain::event::EventType;
 use settle_domain::ids::SettlementId;
 use settle_domain::quote::{FixedSide, QuoteInput, quote};
 use settle_domain::settlement::Settlement;
@@ -54,7 +55,7 @@ fn render_a_record(bencher: Bencher) {
 #[divan::bench]
 fn render_a_notification(bencher: Bencher) {
     let record = settlement().record();
-    bencher.bench(|| black_box(&record).notification());
+    bencher.bench(|| black_box(&record).notification(EventType::SettlementCompleted));
 }
 
 #[divan::bench(args = [FixedSide::Incoming, FixedSide::Outgoing])]

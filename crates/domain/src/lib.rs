@@ -9,6 +9,7 @@
 //! | [`settlement`] | the record a merchant sees, its field order, and the notification made from it |
 //! | [`pricing`] | what the house earns: types that no merchant-facing type can name |
 //! | [`delivery`] | the states of a notification delivery and its retry schedule |
+//! | [`event`] | what a notification tells of |
 //! | [`endpoint`] | what a change of a merchant's webhook configuration does |
 //! | [`signature`] | how a notification is signed, and how a receiver checks it |
 //! | [`credential`] | API keys and operator tokens: their form and how they are stored |
@@ -22,6 +23,7 @@ pub mod credential;
 pub mod delivery;
 pub mod endpoint;
 pub mod error_code;
+pub mod event;
 pub mod ids;
 pub mod money;
 pub mod page;

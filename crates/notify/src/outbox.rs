@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use settle_domain::endpoint::Endpoint;
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
@@ -77,6 +78,7 @@ pub async fn enqueue(
                 merchant_id: *merchant,
                 delivery_id: DeliveryId::new(now, entropy),
                 settlement_id: *settlement,
+                event_type: EventType::SettlementCompleted,
                 url: endpoint.url.clone(),
                 created_at: now,
             })

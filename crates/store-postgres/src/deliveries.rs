@@ -1,10 +1,11 @@
 //! Notification deliveries.
 
+use std::str::FromStr;
+
 use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
-use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
     DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, MerchantLock, NewDelivery,
@@ -102,9 +103,9 @@ settle_store::statements! {
     hot ENQUEUE = "
         INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
                                 created_at, next_attempt_at, url)
-        SELECT merchant_id, delivery_id, settlement_id, $6, 'pending', 0, created_at, created_at, url
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::text[])
-            AS row (merchant_id, delivery_id, settlement_id, created_at, url)";
+        SELECT merchant_id, delivery_id, settlement_id, event_type, 'pending', 0, created_at, created_at, url
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::timestamptz[], $6::text[])
+            AS row (merchant_id, delivery_id, settlement_id, event_type, created_at, url)";
     // The rows are looked up one by one, and then changed where they are: planned on an empty table, a join
     // would begin with all that is pending.
     hot RECORD = "
@@ -210,9 +211,9 @@ impl DeliveryWrites for PostgresTx {
             .bind(array(deliveries, |new| new.merchant_id.0))
             .bind(array(deliveries, |new| new.delivery_id.0))
             .bind(array(deliveries, |new| new.settlement_id.0))
+            .bind(array(deliveries, |new| new.event_type.as_str()))
             .bind(array(deliveries, |new| At(new.created_at)))
-            .bind(array(deliveries, |new| new.url.as_str()))
-            .bind(EVENT_TYPE);
+            .bind(array(deliveries, |new| new.url.as_str()));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         for new in deliveries {
             self.counts.of(new.merchant_id).add_due(new.created_at);
@@ -280,16 +281,19 @@ fn owned_delivery(row: &PgRow) -> StoreResult<(MerchantId, Delivery)> {
     Ok((id(row, 0, MerchantId)?, delivery(row)?))
 }
 
+/// A column that says one of a few words; what another version may have written there is unexpected.
+fn word<T: FromStr>(row: &PgRow, index: usize, what: &str) -> StoreResult<T> {
+    let text: &str = column(row, index)?;
+    text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with {what} {text}")))
+}
+
 /// A delivery: in every statement its columns are in this order, and one other stands before them.
 pub(crate) fn delivery(row: &PgRow) -> StoreResult<Delivery> {
-    let status: &str = column(row, 4)?;
     Ok(Delivery {
         delivery_id: id(row, 1, DeliveryId)?,
         settlement_id: id(row, 2, SettlementId)?,
-        event_type: column(row, 3)?,
-        status: status
-            .parse()
-            .map_err(|_| StoreError::unexpected(format!("a delivery with status {status}")))?,
+        event_type: word(row, 3, "event type")?,
+        status: word(row, 4, "status")?,
         attempts: column(row, 5)?,
         created_at: time(row, 6)?,
         delivered_at: optional_time(row, 7)?,

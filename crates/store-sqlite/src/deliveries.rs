@@ -1,11 +1,12 @@
 //! Notification deliveries.
 
+use std::str::FromStr;
+
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
-use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use settle_store::{
     DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, MerchantLock, NewDelivery,
@@ -187,7 +188,8 @@ impl DeliveryWrites for SqliteTx {
         let rows = deliveries.iter().map(|new| {
             let (merchant, delivery, settlement) =
                 (new.merchant_id.0, new.delivery_id.0, new.settlement_id.0);
-            (merchant, delivery, settlement, EVENT_TYPE, new.created_at.as_micros(), &new.url)
+            let (event, created_at) = (new.event_type.as_str(), new.created_at.as_micros());
+            (merchant, delivery, settlement, event, created_at, &new.url)
         });
         self.writer.change_each(ENQUEUE, rows).await?;
         for new in deliveries {
@@ -268,18 +270,20 @@ fn owned_delivery(row: &Row<'_>) -> StoreResult<(MerchantId, Delivery)> {
     Ok((id(row, 0, MerchantId)?, delivery(row, 1)?))
 }
 
+/// A column that says one of a few words; what another version may have written there is unexpected.
+fn word<T: FromStr>(row: &Row<'_>, index: usize, what: &str) -> StoreResult<T> {
+    let text = row.get_ref(index).and_then(|value| Ok(value.as_str()?)).map_err(store_error)?;
+    text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with {what} {text}")))
+}
+
 /// The columns of a delivery from the given one on, in the order in which every statement names them: looking
 /// for each by its name would cost more than reading it.
 pub(crate) fn delivery(row: &Row<'_>, first: usize) -> StoreResult<Delivery> {
-    let status: DeliveryStatus = {
-        let text = row.get_ref(first + 3).and_then(|value| Ok(value.as_str()?)).map_err(store_error)?;
-        text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with status {text}")))?
-    };
     Ok(Delivery {
         delivery_id: id(row, first, DeliveryId)?,
         settlement_id: id(row, first + 1, SettlementId)?,
-        event_type: column(row, first + 2)?,
-        status,
+        event_type: word(row, first + 2, "event type")?,
+        status: word(row, first + 3, "status")?,
         attempts: column(row, first + 4)?,
         created_at: time(row, first + 5)?,
         delivered_at: optional_time(row, first + 6)?,

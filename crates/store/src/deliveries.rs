@@ -2,9 +2,9 @@
 
 use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
-use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use uuid::Uuid;
 
@@ -17,8 +17,10 @@ pub struct NewDelivery {
     pub merchant_id: MerchantId,
     /// Which delivery. Made at the time at which it is enqueued: the log is in the order of these ids.
     pub delivery_id: DeliveryId,
-    /// What it tells of.
+    /// The settlement it tells of.
     pub settlement_id: SettlementId,
+    /// What happened to it.
+    pub event_type: EventType,
     /// The endpoint, frozen.
     pub url: String,
     /// When it is enqueued.
@@ -31,7 +33,7 @@ impl From<&NewDelivery> for Delivery {
         Delivery {
             delivery_id: new.delivery_id,
             settlement_id: new.settlement_id,
-            event_type: EVENT_TYPE.to_owned(),
+            event_type: new.event_type,
             status: DeliveryStatus::Pending,
             attempts: 0,
             created_at: new.created_at,

@@ -1,6 +1,7 @@
 //! A store with a long history: one merchant owns all of it, which is the hardest case.
 
 use settle_domain::delivery::{Delivery, DeliveryEvent, RetryPolicy};
+use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
@@ -61,6 +62,7 @@ impl History {
                 merchant_id: self.shop.merchant_id,
                 delivery_id: DeliveryId::new(now, &SystemEntropy),
                 settlement_id: settlement.settlement_id,
+                event_type: EventType::SettlementCompleted,
                 url: url.clone(),
                 created_at: now,
             })

@@ -340,7 +340,7 @@ async fn track(
         let Some(settlement) = settlements.iter().find(|new| new.settlement_id == row.settlement_id) else {
             continue;
         };
-        let body = settlement.record.notification();
+        let body = settlement.record.notification(row.event_type);
         let tracked = Tracked { merchant, body, answered: false, state: row };
         world.books().deliveries.insert(tracked.state.delivery_id, tracked);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::endpoint::Endpoint;
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::pricing::InternalPricing;
@@ -105,6 +106,7 @@ pub fn delivery(merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
         merchant_id: merchant,
         delivery_id: fresh_delivery(created_at),
         settlement_id: SettlementId(fresh_uuid()),
+        event_type: EventType::SettlementCompleted,
         url: "https://merchant.example/hook?a=“b”".to_owned(),
         created_at,
     }
@@ -116,7 +118,7 @@ pub fn listed(new: &NewDelivery) -> Delivery {
     Delivery {
         delivery_id: new.delivery_id,
         settlement_id: new.settlement_id,
-        event_type: "settlement.completed".to_owned(),
+        event_type: EventType::SettlementCompleted,
         status: DeliveryStatus::Pending,
         attempts: 0,
         created_at: new.created_at,

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::endpoint::Endpoint;
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
@@ -218,6 +219,7 @@ impl Run<'_> {
                     merchant_id: merchant,
                     delivery_id: fresh_delivery(at(self.clock)),
                     settlement_id: settlement.settlement_id,
+                    event_type: EventType::SettlementCompleted,
                     url: endpoint.url.clone(),
                     created_at: at(self.clock),
                 };
