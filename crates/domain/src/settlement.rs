@@ -132,7 +132,7 @@ pub struct RecordPage {
     /// array. Nobody who passes a page on needs them one by one.
     pub records: String,
     /// All settlements that match, whatever page they are on.
-    pub total: i64,
+    pub total: u64,
 }
 
 /// A completed settlement on its way into the store.

@@ -31,7 +31,7 @@ pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long nobody else takes an alert that was taken: longer than sending it can take.
 pub const HOLD: Duration = Duration::from_mins(1);
 /// Alerts sent at once.
-const TAKEN_MAX: usize = 16;
+const TAKEN_MAX: u32 = 16;
 /// Deliveries named in a line of the log.
 const LOGGED_IDS_MAX: usize = 10;
 /// The waits between attempts to send an alert. There is no last one: what died must be heard of.
@@ -107,7 +107,7 @@ impl Alerter {
                 Ok(taken) => {
                     failures = 0;
                     // As many as could be taken: there may be more.
-                    if taken == TAKEN_MAX { Duration::ZERO } else { LOOK_INTERVAL }
+                    if taken >= TAKEN_MAX as usize { Duration::ZERO } else { LOOK_INTERVAL }
                 }
                 Err(fault) => {
                     failures += 1;
@@ -133,8 +133,7 @@ impl Alerter {
             return Ok(0);
         }
         let mut tx = self.store.begin().await?;
-        let limit = i64::try_from(TAKEN_MAX).unwrap_or(i64::MAX);
-        let alerts = tx.alert_take(now, now.plus(HOLD), limit).await?;
+        let alerts = tx.alert_take(now, now.plus(HOLD), TAKEN_MAX).await?;
         tx.commit().await?;
         let taken = alerts.len();
         for alert in &alerts {

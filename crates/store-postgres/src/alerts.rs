@@ -13,7 +13,7 @@ use settle_store::{
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{At, array, column, id, time};
+use crate::convert::{At, array, column, id, number, signed, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -105,7 +105,7 @@ impl AlertWrites for PostgresTx {
             .bind(array(&endpoints, |endpoint| endpoint.alert_id.0))
             .bind(array(&endpoints, |endpoint| endpoint.merchant_id.0))
             .bind(array(&endpoints, |endpoint| endpoint.url.as_str()))
-            .bind(array(&endpoints, |endpoint| endpoint.deaths))
+            .bind(array(&endpoints, |endpoint| signed(endpoint.deaths)))
             .bind(array(&endpoints, |endpoint| array_text(&endpoint.delivery_ids)))
             .bind(array(&endpoints, |endpoint| endpoint.last_error.as_str()))
             .bind(At(at))
@@ -119,9 +119,9 @@ impl AlertWrites for PostgresTx {
         &mut self,
         now: Timestamp,
         hold_until: Timestamp,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<Alert>> {
-        let query = sqlx::query(TAKE).bind(At(now)).bind(At(hold_until)).bind(limit);
+        let query = sqlx::query(TAKE).bind(At(now)).bind(At(hold_until)).bind(signed(limit));
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         rows.iter().map(alert).collect()
     }
@@ -153,7 +153,7 @@ fn alert(row: &PgRow) -> StoreResult<Alert> {
         alert_id: id(row, "alert_id", AlertId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,
         url: column(row, "url")?,
-        deaths: column(row, "deaths")?,
+        deaths: number(row, "deaths")?,
         delivery_ids: delivery_ids.into_iter().map(DeliveryId).collect(),
         last_error: column(row, "last_error")?,
         first_at: time(row, "first_at")?,

@@ -16,7 +16,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::query::Query;
 use uuid::Uuid;
 
-use crate::convert::{At, array, column, id, optional_time, time};
+use crate::convert::{At, array, column, id, number, optional_time, signed, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -148,7 +148,8 @@ impl DeliveryReads for PostgresStore {
         page: PageRequest,
     ) -> StoreResult<Page<Delivery>> {
         let statement = if status.is_some() { PAGE_OF_STATUS } else { PAGE };
-        let mut query = sqlx::query(statement).bind(merchant.0).bind(page.limit()).bind(page.offset());
+        let mut query =
+            sqlx::query(statement).bind(merchant.0).bind(signed(page.limit())).bind(signed(page.offset()));
         if let Some(status) = status {
             query = query.bind(status.as_str());
         }
@@ -156,7 +157,7 @@ impl DeliveryReads for PostgresStore {
         let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
         Ok(Page {
             rows: rows.iter().map(delivery).collect::<StoreResult<_>>()?,
-            total: column(first, "total")?,
+            total: number(first, "total")?,
         })
     }
 
@@ -164,14 +165,14 @@ impl DeliveryReads for PostgresStore {
         &self,
         filter: &DeliveryFilter,
         after: Option<DeliveryCursor>,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         let after = after.unwrap_or(DeliveryCursor::START);
         let statement = if filter.status.is_some() { SEARCH_OF_STATUS } else { SEARCH };
         let mut query = bind_filter(sqlx::query(statement), filter)
             .bind(after.delivery_id.0)
             .bind(after.merchant_id.0)
-            .bind(limit);
+            .bind(signed(limit));
         if let Some(status) = filter.status {
             query = query.bind(status.as_str());
         }
@@ -179,11 +180,11 @@ impl DeliveryReads for PostgresStore {
         rows.iter().map(owned_delivery).collect()
     }
 
-    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, i64)>> {
+    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, u64)>> {
         let statuses = filter.status.map_or(DeliveryStatus::ALL.to_vec(), |status| vec![status]);
         let query = bind_filter(sqlx::query(COUNT), filter).bind(array(&statuses, |status| status.as_str()));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
-        rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, column(row, "number")?))).collect()
+        rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, number(row, "number")?))).collect()
     }
 
     async fn delivery_find_many(

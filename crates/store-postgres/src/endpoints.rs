@@ -9,7 +9,7 @@ use settle_domain::vault::SealedSecret;
 use settle_store::{EndpointReads, EndpointWrites, MerchantLock, StoreResult};
 use sqlx::postgres::PgRow;
 
-use crate::convert::{At, column, id, merchant_array};
+use crate::convert::{At, column, id, merchant_array, signed};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -70,15 +70,14 @@ impl EndpointWrites for PostgresTx {
         lock: &MerchantLock,
         merchant: MerchantId,
         at: Timestamp,
-    ) -> StoreResult<i64> {
+    ) -> StoreResult<u64> {
         self.number.check(lock, [merchant])?;
         sqlx::query(CLEAR).bind(merchant.0).execute(&mut *self.inner).await.map_err(store_error)?;
         let query = sqlx::query(END_PENDING).bind(merchant.0).bind(ENDPOINT_CLEARED).bind(At(at));
         let ended = query.execute(&mut *self.inner).await.map_err(store_error)?.rows_affected();
-        let ended = i64::try_from(ended).unwrap_or(i64::MAX);
         // What was enqueued in this transaction counts before it ends.
         self.write_counts().await?;
-        let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(ended);
+        let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(signed(ended));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(ended)
     }

@@ -6,7 +6,7 @@ use settle_store::{Merchant, MerchantLock, MerchantReads, MerchantWrites, StoreR
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{At, column, id, merchant_array, time};
+use crate::convert::{At, column, id, merchant_array, signed, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -31,8 +31,8 @@ settle_store::statements! {
 
 #[async_trait]
 impl MerchantReads for PostgresStore {
-    async fn merchant_list(&self, after: Option<MerchantId>, limit: i64) -> StoreResult<Vec<Merchant>> {
-        let query = sqlx::query(LIST).bind(after.map_or(Uuid::nil(), |after| after.0)).bind(limit);
+    async fn merchant_list(&self, after: Option<MerchantId>, limit: u32) -> StoreResult<Vec<Merchant>> {
+        let query = sqlx::query(LIST).bind(after.map_or(Uuid::nil(), |after| after.0)).bind(signed(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(merchant).collect()
     }

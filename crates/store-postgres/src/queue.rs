@@ -16,7 +16,7 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::convert::{At, array, column, id, merchant_array, optional_time, time};
+use crate::convert::{At, array, column, id, merchant_array, number, optional_time, signed, time};
 use crate::deliveries::delivery;
 use crate::error::store_error;
 use crate::{ACQUIRE_TIMEOUT, PostgresStore, PostgresTx};
@@ -129,13 +129,13 @@ impl QueueReads for PostgresStore {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let query = sqlx::query(DUE)
             .bind(array(shards, |shard| shard.0))
             .bind(At(until))
             .bind(merchant_array(known))
-            .bind(limit);
+            .bind(signed(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(due_merchant).collect()
     }
@@ -148,7 +148,7 @@ impl QueueReads for PostgresStore {
     ) -> StoreResult<Vec<Claimed>> {
         let query = sqlx::query(CLAIM)
             .bind(array(asks, |ask| ask.merchant_id.0))
-            .bind(array(asks, |ask| ask.number))
+            .bind(array(asks, |ask| signed(ask.number)))
             .bind(At(now))
             .bind(array(taken, |delivery| delivery.0));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
@@ -158,8 +158,8 @@ impl QueueReads for PostgresStore {
     async fn queue_depth(&self) -> StoreResult<QueueDepth> {
         let row = sqlx::query(DEPTH).fetch_one(&self.pool).await.map_err(store_error)?;
         Ok(QueueDepth {
-            pending: column(&row, "pending")?,
-            dead: column(&row, "dead")?,
+            pending: number(&row, "pending")?,
+            dead: number(&row, "dead")?,
             first_due_at: optional_time(&row, "first_due_at")?,
         })
     }
@@ -186,13 +186,12 @@ impl QueueWrites for PostgresTx {
         let rows = sqlx::query(HELD).bind(dispatcher.0).fetch_all(&mut *self.inner).await;
         let rows = rows.map_err(store_error)?;
         let (last, rows) = rows.split_last().ok_or_else(|| StoreError::unexpected("no count"))?;
-        let alive: i64 = column(last, "alive")?;
+        let alive = number(last, "alive")?;
         let mut held = rows.iter().map(shard_lease).collect::<StoreResult<Vec<_>>>()?;
         let alive = usize::try_from(alive).unwrap_or(1).max(1);
         let share = usize::try_from(SHARDS).unwrap_or(usize::MAX).div_ceil(alive);
         if let Some(missing) = share.checked_sub(held.len()).filter(|missing| *missing > 0) {
-            let missing = i64::try_from(missing).unwrap_or(i64::MAX);
-            let take = sqlx::query(TAKE).bind(dispatcher.0).bind(missing);
+            let take = sqlx::query(TAKE).bind(dispatcher.0).bind(signed(missing as u64));
             let taken = take.fetch_all(&mut *self.inner).await.map_err(store_error)?;
             for row in &taken {
                 held.push(shard_lease(row)?);

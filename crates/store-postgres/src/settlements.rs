@@ -19,7 +19,7 @@ use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{column, id};
+use crate::convert::{column, id, number, signed};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -109,19 +109,20 @@ impl SlicedList for PostgresStore {
     }
 
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices> {
-        let query = sqlx::query(SLICES).bind(merchant.0).bind(SLICES_WALKED_MAX);
+        let query = sqlx::query(SLICES).bind(merchant.0).bind(signed(SLICES_WALKED_MAX));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
-        let slice = |row| Ok((column(row, "from_key")?, column(row, "settlements")?));
-        Ok(Slices::new(column(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
+        let slice = |row| Ok((column(row, "from_key")?, number(row, "settlements")?));
+        Ok(Slices::new(number(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
     }
 
-    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage> {
-        let query = sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(limit).bind(start.rest);
+    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: u32) -> StoreResult<RecordPage> {
+        let query =
+            sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(signed(limit)).bind(signed(start.rest));
         let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
         let row = row.ok_or(StoreError::UnknownMerchant(merchant))?;
         let records: Option<String> = column(&row, "records")?;
-        Ok(RecordPage { records: records.unwrap_or_default(), total: column(&row, "total")? })
+        Ok(RecordPage { records: records.unwrap_or_default(), total: number(&row, "total")? })
     }
 }
 
@@ -189,8 +190,8 @@ impl PostgresTx {
         let query = sqlx::query(COUNT_SLICES).bind(merchants).bind(list_keys);
         let slices = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         for slice in &slices {
-            let settlements: i64 = column(slice, "settlements")?;
-            if settlements > SLICE_ROWS_MAX {
+            let settlements = number(slice, "settlements")?;
+            if settlements > SLICE_ROWS_MAX.into() {
                 self.cut_slice(slice, settlements).await?;
             }
         }
@@ -198,12 +199,15 @@ impl PostgresTx {
     }
 
     /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
-    async fn cut_slice(&mut self, slice: &PgRow, settlements: i64) -> StoreResult<()> {
+    async fn cut_slice(&mut self, slice: &PgRow, settlements: u64) -> StoreResult<()> {
         let merchant = id(slice, "merchant_id", MerchantId)?;
         let from_key: Vec<u8> = column(slice, "from_key")?;
-        let last_run = settlements / SLICE_ROWS_MIN - 1;
-        let query =
-            sqlx::query(CUT_SLICE).bind(merchant.0).bind(from_key).bind(SLICE_ROWS_MIN).bind(last_run);
+        let last_run = signed(settlements / u64::from(SLICE_ROWS_MIN) - 1);
+        let query = sqlx::query(CUT_SLICE)
+            .bind(merchant.0)
+            .bind(from_key)
+            .bind(signed(SLICE_ROWS_MIN))
+            .bind(last_run);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }

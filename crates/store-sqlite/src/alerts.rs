@@ -12,7 +12,7 @@ use settle_store::{
     StoreResult, by_endpoint,
 };
 
-use crate::convert::{column, hex, id, json_rows, time};
+use crate::convert::{column, hex, id, json_rows, number, signed, time};
 use crate::error::store_error;
 use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
@@ -95,7 +95,7 @@ impl AlertWrites for SqliteTx {
         let rows = json_rows(endpoints.iter().map(|endpoint| {
             let deliveries = separated(&endpoint.delivery_ids);
             let (alert, merchant) = (hex(endpoint.alert_id.0), hex(endpoint.merchant_id.0));
-            (alert, merchant, &endpoint.url, endpoint.deaths, deliveries, &endpoint.last_error)
+            (alert, merchant, &endpoint.url, signed(endpoint.deaths), deliveries, &endpoint.last_error)
         }));
         let characters = ALERT_DELIVERIES_MAX * SEPARATED_ID_LENGTH - SEPARATOR.len_utf8();
         let characters = i64::try_from(characters).unwrap_or(i64::MAX);
@@ -111,9 +111,13 @@ impl AlertWrites for SqliteTx {
         &mut self,
         now: Timestamp,
         hold_until: Timestamp,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<Alert>> {
-        self.writer.connection()?.rows(TAKE, params![now.as_micros(), hold_until.as_micros(), limit], alert)
+        self.writer.connection()?.rows(
+            TAKE,
+            params![now.as_micros(), hold_until.as_micros(), signed(limit)],
+            alert,
+        )
     }
 
     async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()> {
@@ -144,7 +148,7 @@ fn alert(row: &Row<'_>) -> StoreResult<Alert> {
         alert_id: id(row, "alert_id", AlertId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,
         url: column(row, "url")?,
-        deaths: column(row, "deaths")?,
+        deaths: number(row, "deaths")?,
         delivery_ids: delivery_ids
             .map_err(|_| StoreError::unexpected("an alert of deliveries without ids"))?,
         last_error: column(row, "last_error")?,

@@ -14,7 +14,7 @@ use settle_store::{
 };
 use uuid::Uuid;
 
-use crate::convert::{column, hex, id, json_rows, optional_time, time};
+use crate::convert::{column, hex, id, json_rows, number, optional_time, signed, time};
 use crate::error::store_error;
 use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
@@ -119,7 +119,7 @@ impl DeliveryReads for SqliteStore {
             let snapshot = connection.unchecked_transaction().map_err(store_error)?;
             let total = snapshot.row(TOTALS, [merchant.0], |row| total(row, status))?;
             let total = total.ok_or(StoreError::UnknownMerchant(merchant))?;
-            let (limit, offset) = (page.limit(), page.offset());
+            let (limit, offset) = (signed(page.limit()), signed(page.offset()));
             let row = |row: &Row<'_>| delivery(row, 0);
             let rows = match status {
                 None => snapshot.rows(PAGE, params![merchant.0, limit, offset], row),
@@ -130,17 +130,18 @@ impl DeliveryReads for SqliteStore {
             };
             Ok(Page { rows: rows?, total })
         };
-        self.connections.read_page(page.offset(), read).await
+        self.connections.read_page(page.offset().into(), read).await
     }
 
     async fn delivery_search(
         &self,
         filter: &DeliveryFilter,
         after: Option<DeliveryCursor>,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         let after = after.unwrap_or(DeliveryCursor::START);
         let (from, to, since, url) = bounds(filter);
+        let limit = signed(limit);
         let search = |connection: &Connection| match filter.status {
             None => {
                 let asked = params![from, to, since, url, after.delivery_id.0, after.merchant_id.0, limit];
@@ -155,13 +156,13 @@ impl DeliveryReads for SqliteStore {
         self.connections.read_long(search).await
     }
 
-    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, i64)>> {
+    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, u64)>> {
         let statuses = filter.status.map_or(DeliveryStatus::ALL.to_vec(), |status| vec![status]);
         let statuses = json_rows(statuses.iter().map(|status| status.as_str()));
         let (from, to, since, url) = bounds(filter);
         let count = |connection: &Connection| {
             connection.rows(COUNT, params![from, to, since, url, statuses], |row| {
-                Ok((id(row, 0, MerchantId)?, column(row, 1)?))
+                Ok((id(row, 0, MerchantId)?, number(row, 1)?))
             })
         };
         self.connections.read_long(count).await
@@ -255,8 +256,8 @@ fn bounds(filter: &DeliveryFilter) -> (Uuid, Uuid, Uuid, &str) {
 }
 
 /// How many there are, of all that a merchant has or of those with a status.
-fn total(row: &Row<'_>, status: Option<DeliveryStatus>) -> StoreResult<i64> {
-    let (pending, delivered, dead): (i64, i64, i64) = (column(row, 0)?, column(row, 1)?, column(row, 2)?);
+fn total(row: &Row<'_>, status: Option<DeliveryStatus>) -> StoreResult<u64> {
+    let (pending, delivered, dead) = (number(row, 0)?, number(row, 1)?, number(row, 2)?);
     Ok(match status {
         None => pending + delivered + dead,
         Some(DeliveryStatus::Pending) => pending,

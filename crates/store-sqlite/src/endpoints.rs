@@ -10,7 +10,7 @@ use settle_domain::vault::SealedSecret;
 use settle_store::{EndpointReads, EndpointWrites, MerchantLock, StoreResult};
 
 use crate::connections::aside;
-use crate::convert::{column, id, json_merchants};
+use crate::convert::{column, id, json_merchants, signed};
 use crate::error::store_error;
 use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
@@ -73,7 +73,7 @@ impl EndpointWrites for SqliteTx {
         lock: &MerchantLock,
         merchant: MerchantId,
         at: Timestamp,
-    ) -> StoreResult<i64> {
+    ) -> StoreResult<u64> {
         self.number.check(lock, [merchant])?;
         self.writer.connection()?.change(CLEAR, [merchant.0]).map_err(store_error)?;
         let ended = (merchant.0, ENDPOINT_CLEARED, at.as_micros());
@@ -82,10 +82,13 @@ impl EndpointWrites for SqliteTx {
             let connection = self.writer.connection()?;
             aside(|| connection.change(END_PENDING, ended)).map_err(store_error)?
         };
-        let ended = i64::try_from(ended).unwrap_or(i64::MAX);
+        let ended = ended as u64;
         // What was enqueued in this transaction counts before it ends.
         self.write_counts().await?;
-        self.writer.connection()?.change(COUNT_ENDED, params![merchant.0, ended]).map_err(store_error)?;
+        self.writer
+            .connection()?
+            .change(COUNT_ENDED, params![merchant.0, signed(ended)])
+            .map_err(store_error)?;
         Ok(ended)
     }
 }

@@ -6,7 +6,7 @@ use settle_domain::ids::MerchantId;
 use settle_store::{Merchant, MerchantLock, MerchantReads, MerchantWrites, StoreResult};
 use uuid::Uuid;
 
-use crate::convert::{column, id, json_merchants, time};
+use crate::convert::{column, id, json_merchants, signed, time};
 use crate::error::store_error;
 use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
@@ -30,9 +30,9 @@ settle_store::statements! {
 
 #[async_trait]
 impl MerchantReads for SqliteStore {
-    async fn merchant_list(&self, after: Option<MerchantId>, limit: i64) -> StoreResult<Vec<Merchant>> {
+    async fn merchant_list(&self, after: Option<MerchantId>, limit: u32) -> StoreResult<Vec<Merchant>> {
         let after = after.map_or(Uuid::nil(), |after| after.0);
-        self.connections.read(|connection| connection.rows(LIST, params![after, limit], merchant))
+        self.connections.read(|connection| connection.rows(LIST, params![after, signed(limit)], merchant))
     }
 }
 

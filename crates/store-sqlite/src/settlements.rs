@@ -18,7 +18,7 @@ use settle_store::{
 };
 use uuid::Uuid;
 
-use crate::convert::{Hex, column, hex, id, json_rows};
+use crate::convert::{Hex, column, hex, id, json_rows, number, signed};
 use crate::error::store_error;
 use crate::run::Run;
 use crate::{SqliteStore, SqliteTx};
@@ -101,20 +101,20 @@ impl SlicedList for SqliteStore {
     }
 
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices> {
-        let asked = params![merchant.0, SLICES_WALKED_MAX];
+        let asked = params![merchant.0, signed(SLICES_WALKED_MAX)];
         let rows = self.connections.read(|connection| {
-            connection.rows(SLICES, asked, |row| Ok((column::<Option<_>>(row, 1)?, column(row, 0)?)))
+            connection.rows(SLICES, asked, |row| Ok((column::<Option<_>>(row, 1)?, number(row, 0)?)))
         })?;
         let mut rows = rows.into_iter();
         let (_, total) = rows.next().ok_or(StoreError::UnknownMerchant(merchant))?;
         Ok(Slices::new(total, rows.filter_map(|(from_key, rows)| Some((from_key?, rows))).collect()))
     }
 
-    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage> {
+    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: u32) -> StoreResult<RecordPage> {
         let read = |connection: &Connection| {
-            connection.row(PAGE, params![merchant.0, start.below, limit, start.rest], |row| {
+            connection.row(PAGE, params![merchant.0, start.below, signed(limit), signed(start.rest)], |row| {
                 let records: Option<String> = column(row, 1)?;
-                Ok(RecordPage { total: column(row, 0)?, records: records.unwrap_or_default() })
+                Ok(RecordPage { total: number(row, 0)?, records: records.unwrap_or_default() })
             })
         };
         let page = self.connections.read_page(start.rest, read).await?;
@@ -159,7 +159,7 @@ type Stored = HashMap<(MerchantId, SettlementId), (Record, Option<InternalPricin
 struct Slice {
     merchant: Uuid,
     from_key: Vec<u8>,
-    settlements: i64,
+    settlements: u64,
 }
 
 impl SqliteTx {
@@ -195,12 +195,9 @@ impl SqliteTx {
         let keys = json_rows(fresh.iter().map(|row| (hex(row.merchant_id.0), Hex(*row.list_key.as_bytes()))));
         let mut long = Vec::new();
         self.writer.connection()?.rows(COUNT_SLICES, [keys], |row| {
-            if column::<i64>(row, 2)? > SLICE_ROWS_MAX {
-                long.push(Slice {
-                    merchant: column(row, 0)?,
-                    from_key: column(row, 1)?,
-                    settlements: column(row, 2)?,
-                });
+            let settlements = number(row, 2)?;
+            if settlements > SLICE_ROWS_MAX.into() {
+                long.push(Slice { merchant: column(row, 0)?, from_key: column(row, 1)?, settlements });
             }
             Ok(())
         })?;
@@ -214,8 +211,8 @@ impl SqliteTx {
 
     /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
     fn cut_slice(&self, slice: &Slice) -> StoreResult<()> {
-        let last_run = slice.settlements / SLICE_ROWS_MIN - 1;
-        let cut = params![slice.merchant, slice.from_key, SLICE_ROWS_MIN, last_run];
+        let last_run = signed(slice.settlements / u64::from(SLICE_ROWS_MIN) - 1);
+        let cut = params![slice.merchant, slice.from_key, signed(SLICE_ROWS_MIN), last_run];
         self.writer.connection()?.change(CUT_SLICE, cut).map_err(store_error)?;
         Ok(())
     }

@@ -72,7 +72,7 @@ async fn readers_and_writers_of_many_tasks_see_whole_transactions() {
     while let Some(task) = tasks.join_next().await {
         task.unwrap();
     }
-    let all = i64::try_from(TASKS * EACH * 2).unwrap();
+    let all = u64::try_from(TASKS * EACH * 2).unwrap();
     assert_eq!(settlements(&*store, merchant, 1, 0).await.total, all);
     store.close().await;
     let late = store.ping().await;

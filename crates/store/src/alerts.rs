@@ -41,7 +41,7 @@ pub struct Alert {
     /// The endpoint they should have reached.
     pub url: String,
     /// How many died.
-    pub deaths: i64,
+    pub deaths: u64,
     /// The first of them, at most [`ALERT_DELIVERIES_MAX`].
     pub delivery_ids: Vec<DeliveryId>,
     /// Why the last one of them died.
@@ -64,7 +64,7 @@ pub struct EndpointDeaths {
     /// The endpoint.
     pub url: String,
     /// How many died.
-    pub deaths: i64,
+    pub deaths: u64,
     /// The first of them, at most [`ALERT_DELIVERIES_MAX`].
     pub delivery_ids: Vec<DeliveryId>,
     /// Why the last one of them died.
@@ -131,7 +131,7 @@ pub trait AlertWrites {
         &mut self,
         now: Timestamp,
         hold_until: Timestamp,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<Alert>>;
 
     /// Remembers that alerts were sent: they are never due again.

@@ -124,11 +124,11 @@ pub trait DeliveryReads {
         &self,
         filter: &DeliveryFilter,
         after: Option<DeliveryCursor>,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>>;
 
     /// How many deliveries match, for each merchant that has any, in the order of their ids.
-    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, i64)>>;
+    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, u64)>>;
 
     /// The deliveries with the given ids, for an operator who does not know whose they are.
     async fn delivery_find_many(&self, deliveries: &[DeliveryId])

@@ -40,5 +40,5 @@ pub trait EndpointWrites {
         lock: &MerchantLock,
         merchant: MerchantId,
         at: Timestamp,
-    ) -> StoreResult<i64>;
+    ) -> StoreResult<u64>;
 }

@@ -21,7 +21,7 @@ pub struct Merchant {
 #[async_trait]
 pub trait MerchantReads {
     /// Merchants in the order of their ids, from the first one after the given id.
-    async fn merchant_list(&self, after: Option<MerchantId>, limit: i64) -> StoreResult<Vec<Merchant>>;
+    async fn merchant_list(&self, after: Option<MerchantId>, limit: u32) -> StoreResult<Vec<Merchant>>;
 }
 
 /// Changes to merchants.

@@ -82,7 +82,7 @@ pub struct Ask {
     /// Which merchant.
     pub merchant_id: MerchantId,
     /// How many, at most. Powers of two keep the asks of many merchants in few statements.
-    pub number: i64,
+    pub number: u32,
 }
 
 /// A delivery that is due, with all that an attempt needs.
@@ -102,9 +102,9 @@ pub struct Claimed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueDepth {
     /// Deliveries that are pending.
-    pub pending: i64,
+    pub pending: u64,
     /// Deliveries that are dead.
-    pub dead: i64,
+    pub dead: u64,
     /// When the first pending one is due, or was, of merchants that have any; see [`DueMerchant::due_at`].
     pub first_due_at: Option<Timestamp>,
 }
@@ -128,7 +128,7 @@ pub trait QueueReads {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>>;
 
     /// What is due now, each merchant's first due first, without those taken already. It costs the same

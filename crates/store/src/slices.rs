@@ -19,11 +19,11 @@ use settle_domain::settlement::RecordPage;
 use crate::StoreResult;
 
 /// A slice with more rows than this is cut. An offset below it is walked row by row.
-pub const SLICE_ROWS_MAX: i64 = 128;
+pub const SLICE_ROWS_MAX: u32 = 128;
 /// Rows in each slice after a cut; every slice but a merchant's only one has at least as many.
-pub const SLICE_ROWS_MIN: i64 = 64;
+pub const SLICE_ROWS_MIN: u32 = 64;
 /// The slices that must be looked at to skip the most rows a caller may skip.
-pub const SLICES_WALKED_MAX: i64 = OFFSET_MAX / SLICE_ROWS_MIN + 2;
+pub const SLICES_WALKED_MAX: u32 = OFFSET_MAX / SLICE_ROWS_MIN + 2;
 /// Merchants whose slices are remembered: some two megabytes.
 const REMEMBERED_MAX: usize = 256;
 
@@ -33,9 +33,9 @@ pub const ABOVE_ALL: [u8; 8] = [0xff; 8];
 /// The newest slices of a list, and the total it had when they were read.
 #[derive(Debug)]
 pub struct Slices {
-    total: i64,
+    total: u64,
     /// For each slice, newest first: its first key, and how many rows are skipped with it and all newer ones.
-    skipped: Vec<(Vec<u8>, i64)>,
+    skipped: Vec<(Vec<u8>, u64)>,
 }
 
 /// Where to start to skip a number of rows: below this key, with so many rows left to skip.
@@ -44,13 +44,13 @@ pub struct Start<'a> {
     /// The key.
     pub below: &'a [u8],
     /// The rows left to skip.
-    pub rest: i64,
+    pub rest: u64,
 }
 
 impl Slices {
     /// Slices in the order of their keys, newest first, each with the number of its rows.
     #[must_use]
-    pub fn new(total: i64, slices: Vec<(Vec<u8>, i64)>) -> Slices {
+    pub fn new(total: u64, slices: Vec<(Vec<u8>, u64)>) -> Slices {
         let mut sum = 0;
         let skipped = slices.into_iter().map(|(from_key, rows)| {
             sum += rows;
@@ -61,13 +61,14 @@ impl Slices {
 
     /// The total the list had.
     #[must_use]
-    pub fn total(&self) -> i64 {
+    pub fn total(&self) -> u64 {
         self.total
     }
 
     /// Where to start to skip so many rows.
     #[must_use]
-    pub fn start(&self, offset: i64) -> Start<'_> {
+    pub fn start(&self, offset: u32) -> Start<'_> {
+        let offset = u64::from(offset);
         let whole = self.skipped.partition_point(|(_, skipped)| *skipped <= offset);
         match whole.checked_sub(1).map(|last| &self.skipped[last]) {
             None => Start { below: &ABOVE_ALL, rest: offset },
@@ -107,7 +108,7 @@ pub trait SlicedList {
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices>;
 
     /// A page from the given start, and the total in the same snapshot.
-    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage>;
+    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: u32) -> StoreResult<RecordPage>;
 }
 
 /// A page of a merchant's list, at a cost that depends neither on its depth nor on the list's length.
@@ -117,7 +118,7 @@ pub async fn page(
     request: PageRequest,
 ) -> StoreResult<RecordPage> {
     let (limit, offset) = (request.limit(), request.offset());
-    let walked = Start { below: &ABOVE_ALL, rest: offset };
+    let walked = Start { below: &ABOVE_ALL, rest: offset.into() };
     if offset < SLICE_ROWS_MAX {
         return list.page_from(merchant, walked, limit).await;
     }

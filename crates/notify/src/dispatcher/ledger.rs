@@ -51,7 +51,7 @@ pub trait Ledger: Send + Sync {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>>;
     /// See [`settle_store::QueueReads::queue_claim`].
     async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>>;
@@ -106,7 +106,7 @@ impl Ledger for StoreLedger {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         self.store.queue_due(shards, until, known, limit).await
     }

@@ -28,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// How often the queue is measured for the metrics.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
 /// Merchants found in one look, and shards from the beginning of one look to that of the next.
-const MERCHANTS_FOUND_MAX: i64 = 4_096;
+const MERCHANTS_FOUND_MAX: u32 = 4_096;
 const LOOK_STRIDE: usize = 13;
 /// Outcomes recorded in one transaction.
 const OUTCOMES_RECORDED_MAX: usize = 1_000;

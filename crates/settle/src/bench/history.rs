@@ -16,7 +16,7 @@ use crate::system::{SystemClock, SystemEntropy};
 /// Where nobody listens: nothing of this is ever sent.
 const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);
 /// Deliveries that are read at once when they are all marked.
-const CLAIM: i64 = 512;
+const CLAIM: u32 = 512;
 
 /// The store, and the merchant that owns everything in it.
 pub(super) struct History {

@@ -115,7 +115,7 @@ impl Ledger for Watched {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let due = self.ledger.due(shards, until, known, limit).await?;
         self.tell(Step::Looked);

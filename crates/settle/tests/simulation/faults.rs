@@ -97,7 +97,7 @@ impl Ledger for Database {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let (ledger, shards, known) = (self.ledger.clone(), shards.to_vec(), known.to_vec());
         self.ask(async move { ledger.due(&shards, until, &known, limit).await }).await

@@ -306,7 +306,7 @@ impl Simulation {
     /// The database shows every delivery as those who watched know it, and operations are told of each death.
     async fn compare(&self) {
         let store = self.store.clone();
-        let alerted: i64 = exclusive(&self.turn, async move {
+        let alerted: u64 = exclusive(&self.turn, async move {
             let mut tx = store.begin().await.expect("a transaction");
             let alerts = tx.alert_take(Timestamp::MAX, Timestamp::MAX, 1_000).await.expect("alerts");
             let ids: Vec<_> = alerts.iter().map(|alert| alert.alert_id).collect();
@@ -315,7 +315,7 @@ impl Simulation {
             alerts.iter().map(|alert| alert.deaths).sum()
         })
         .await;
-        assert_eq!(alerted, i64::try_from(self.world.books().deaths).expect("few"));
+        assert_eq!(alerted, u64::try_from(self.world.books().deaths).expect("few"));
         for merchant in &self.merchants {
             let (store, merchant_id) = (self.store.clone(), *merchant);
             let rows = exclusive(&self.turn, async move { all_deliveries(&*store, merchant_id).await }).await;
@@ -349,11 +349,11 @@ async fn track(
 async fn all_deliveries(store: &dyn Store, merchant: MerchantId) -> Vec<settle_domain::delivery::Delivery> {
     let mut rows = Vec::new();
     loop {
-        let offset = i64::try_from(rows.len()).expect("a short list");
+        let offset = u32::try_from(rows.len()).expect("a short list");
         let page = store.delivery_page(merchant, None, PageRequest::new(200, offset).expect("a page"));
         let page = page.await.expect("a page");
         rows.extend(page.rows);
-        if i64::try_from(rows.len()).expect("a short list") >= page.total {
+        if u64::try_from(rows.len()).expect("a short list") >= page.total {
             return rows;
         }
     }

@@ -50,7 +50,7 @@ async fn take(store: &dyn Store, now: Timestamp) -> Vec<Alert> {
     take_few(store, now, 10).await
 }
 
-async fn take_few(store: &dyn Store, now: Timestamp, limit: i64) -> Vec<Alert> {
+async fn take_few(store: &dyn Store, now: Timestamp, limit: u32) -> Vec<Alert> {
     let any_due = store.alert_any_due(now).await.unwrap();
     let mut tx = store.begin().await.unwrap();
     let mut alerts = tx.alert_take(now, now.plus(HOLD), limit).await.unwrap();
@@ -130,7 +130,7 @@ pub async fn each_endpoint_has_an_alert_of_its_own(store: &dyn Store) {
         death(one, URL, "d"),
     ];
     raise(store, &deaths, at(1)).await;
-    let mut found: Vec<(String, i64)> =
+    let mut found: Vec<(String, u64)> =
         take(store, at(1)).await.into_iter().map(|alert| (alert.last_error, alert.deaths)).collect();
     found.sort();
     assert_eq!(found, [("b".to_owned(), 1), ("c".to_owned(), 1), ("d".to_owned(), 2)]);

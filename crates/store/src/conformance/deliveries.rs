@@ -64,7 +64,7 @@ pub async fn totals_by_status(store: &dyn Store) {
         (DeliveryStatus::Dead, vec![dead[1].clone(), dead[0].clone()]),
     ];
     for (status, expected) in by_status {
-        let total = i64::try_from(expected.len()).unwrap();
+        let total = u64::try_from(expected.len()).unwrap();
         let found = deliveries(store, merchant, Some(status)).await;
         assert_eq!((found.rows, found.total), (expected, total), "{status}");
         let past = store.delivery_page(merchant, Some(status), page(1, 10_000)).await.unwrap();
@@ -270,9 +270,9 @@ pub async fn a_search_gives_what_its_filter_says(store: &dyn Store) {
         assert_eq!(search(store, &filter).await, expected, "{filter:?}");
         let mut counts = BTreeMap::new();
         for (owner, _) in &expected {
-            *counts.entry(*owner).or_default() += 1_i64;
+            *counts.entry(*owner).or_default() += 1_u64;
         }
-        let counts: Vec<(MerchantId, i64)> = counts.into_iter().collect();
+        let counts: Vec<(MerchantId, u64)> = counts.into_iter().collect();
         assert_eq!(store.delivery_count(&filter).await.unwrap(), counts, "{filter:?}");
     }
 }

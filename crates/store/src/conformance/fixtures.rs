@@ -209,7 +209,7 @@ pub async fn put_endpoint(store: &dyn Store, merchant: MerchantId, endpoint: &En
 }
 
 /// Clears an endpoint, and commits.
-pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timestamp) -> i64 {
+pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timestamp) -> u64 {
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[merchant]).await.unwrap();
     let ended = tx.endpoint_clear(&lock, merchant, at).await.unwrap();
@@ -227,12 +227,12 @@ pub async fn refresh(store: &dyn Store, merchant: MerchantId, at: Timestamp) {
 
 /// A page request that is inside the bounds.
 #[must_use]
-pub fn page(limit: i64, offset: i64) -> PageRequest {
+pub fn page(limit: u32, offset: u32) -> PageRequest {
     PageRequest::new(limit, offset).unwrap()
 }
 
 /// A page of settlements.
-pub async fn settlements(store: &dyn Store, merchant: MerchantId, limit: i64, offset: i64) -> Page<Record> {
+pub async fn settlements(store: &dyn Store, merchant: MerchantId, limit: u32, offset: u32) -> Page<Record> {
     let RecordPage { records, total } = store.settlement_page(merchant, page(limit, offset)).await.unwrap();
     let rows: Vec<Box<RawValue>> = serde_json::from_str(&format!("[{records}]")).unwrap();
     let rows = rows.iter().map(|row| Record::from_stored(row.get().to_owned())).collect();

@@ -195,7 +195,7 @@ impl Run<'_> {
         let mut ended = 0;
         for row in after.deliveries.values_mut() {
             let gone = row.apply(DeliveryEvent::EndpointGone, at(self.clock), &RetryPolicy::default());
-            ended += i64::from(gone.is_ok());
+            ended += u64::from(gone.is_ok());
         }
         Write::Clear { ended, at_second: self.clock }
     }
@@ -248,7 +248,7 @@ async fn compare_settlements(store: &dyn Store, merchant: MerchantId, records: &
         let found = settlements(store, merchant, limit, offset).await;
         let expected = slice(records, limit, offset);
         assert_eq!(found.rows.iter().collect::<Vec<_>>(), expected, "limit {limit}, offset {offset}");
-        assert_eq!(found.total, i64::try_from(records.len()).unwrap());
+        assert_eq!(found.total, u64::try_from(records.len()).unwrap());
     }
 }
 
@@ -265,7 +265,7 @@ async fn compare_deliveries(store: &dyn Store, merchant: MerchantId, holdings: &
         for (limit, offset) in [(200, 0), (3, 5)] {
             let found = store.delivery_page(merchant, status, page(limit, offset)).await.unwrap();
             assert_eq!(found.rows.iter().collect::<Vec<_>>(), slice(&rows, limit, offset), "{status:?}");
-            assert_eq!(found.total, i64::try_from(rows.len()).unwrap(), "{status:?}");
+            assert_eq!(found.total, u64::try_from(rows.len()).unwrap(), "{status:?}");
         }
     }
 }
@@ -288,7 +288,7 @@ async fn compare_queue(store: &dyn Store, merchant: MerchantId, holdings: &Holdi
     }
 }
 
-fn slice<'r, T>(rows: &[&'r T], limit: i64, offset: i64) -> Vec<&'r T> {
+fn slice<'r, T>(rows: &[&'r T], limit: u32, offset: u32) -> Vec<&'r T> {
     let (limit, offset) = (usize::try_from(limit).unwrap(), usize::try_from(offset).unwrap());
     rows.iter().skip(offset).take(limit).copied().collect()
 }
@@ -321,7 +321,7 @@ enum Write {
     },
     Put(Endpoint),
     Clear {
-        ended: i64,
+        ended: u64,
         at_second: u64,
     },
 }

@@ -37,7 +37,7 @@ async fn due(store: &dyn Store, merchant: MerchantId) -> Option<Timestamp> {
 async fn claim(
     store: &dyn Store,
     merchant: MerchantId,
-    number: i64,
+    number: u32,
     in_flight: &[DeliveryId],
     now: Timestamp,
 ) -> Vec<Claimed> {

@@ -109,7 +109,7 @@ pub async fn repetitions_inside_a_batch(store: &dyn Store) {
 pub async fn deep_pages_agree_with_a_walk(store: &dyn Store) {
     let merchant = merchant(store).await;
     let other = super::fixtures::merchant(store).await;
-    let (count, total) = (1_700_usize, 1_700_i64);
+    let (count, total) = (1_700_usize, 1_700_u32);
     // Times repeat, and come neither rising nor falling: every batch lands in the middle of what is there.
     let mut rows: Vec<NewSettlement> = (0..count)
         .map(|n| settlement(merchant, SettlementId(fresh_uuid()), at((n as u64 * 7_919) % 613)))
@@ -127,7 +127,7 @@ pub async fn deep_pages_agree_with_a_walk(store: &dyn Store) {
         let page = settlements(store, merchant, 3, offset).await;
         let start = usize::try_from(offset).unwrap();
         let expected = records(&rows[start..count.min(start + 3)]);
-        assert_eq!((page.rows, page.total), (expected, total), "offset {offset}");
+        assert_eq!((page.rows, page.total), (expected, u64::from(total)), "offset {offset}");
     }
 }
 

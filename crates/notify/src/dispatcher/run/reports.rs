@@ -52,7 +52,7 @@ impl Run {
             Report::Looked(found) => {
                 self.look.ended(now + LOOK_INTERVAL);
                 let found = self.checked(found, "to look for what is due").unwrap_or_default();
-                if i64::try_from(found.len()).is_ok_and(|number| number >= MERCHANTS_FOUND_MAX) {
+                if found.len() >= MERCHANTS_FOUND_MAX as usize {
                     self.look.due = now + LOOK_AGAIN;
                 }
                 self.looked(found);

@@ -71,7 +71,7 @@ impl Recording {
         self.recorder.record(settlements.into_iter().collect()).await
     }
 
-    async fn settlements(&self, merchant: MerchantId) -> i64 {
+    async fn settlements(&self, merchant: MerchantId) -> u64 {
         fixtures::settlements(&*self.store, merchant, 1, 0).await.total
     }
 
@@ -135,7 +135,7 @@ async fn a_group_is_not_larger_than_a_batch(setup: Setup) {
     );
     assert_eq!(answers.0.unwrap(), Recorded { recorded: BATCH_MAX, unchanged: 0, notified: 1 });
     assert_eq!((answers.1.unwrap(), answers.2.unwrap()), (recorded(1), recorded(1)));
-    assert_eq!(recording.settlements(bulk).await, i64::try_from(BATCH_MAX - 1).unwrap());
+    assert_eq!(recording.settlements(bulk).await, u64::try_from(BATCH_MAX - 1).unwrap());
     assert_eq!(recording.deliveries(one).await.len(), 3);
     assert_eq!(recording.transactions(one).await.len(), 2, "one full batch, and the others together");
 }

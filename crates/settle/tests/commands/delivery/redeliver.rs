@@ -126,7 +126,7 @@ fn more_than_one_batch(settle: &Settle) {
     let counted =
         block_on(async { settle.store().delivery_count(&DeliveryFilter::default()).await.unwrap() });
     assert_eq!(
-        counted.iter().map(|(_, number)| number).sum::<i64>(),
+        counted.iter().map(|(_, number)| number).sum::<u64>(),
         2_009,
         "as many rows as the totals say"
     );
