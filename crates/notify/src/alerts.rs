@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::delivery::RetryPolicy;
-use settle_domain::ids::AlertId;
+use settle_domain::ids::{AlertId, MerchantId};
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
 use settle_store::{Alert, Death, MerchantLock, PutOff, Store, StoreResult, Tx};
@@ -144,7 +144,7 @@ impl Alerter {
         }
         let (sent, put_off) = match &self.transport {
             Some(transport) => self.send(transport, alerts).await,
-            None => (alerts.iter().map(|alert| alert.alert_id).collect(), Vec::new()),
+            None => (alerts.iter().map(key).collect(), Vec::new()),
         };
         if taken > 0 {
             let mut tx = self.store.begin().await?;
@@ -161,7 +161,7 @@ impl Alerter {
         &self,
         transport: &Arc<dyn AlertTransport>,
         alerts: Vec<Alert>,
-    ) -> (Vec<AlertId>, Vec<PutOff>) {
+    ) -> (Vec<(MerchantId, AlertId)>, Vec<PutOff>) {
         let mut sending = JoinSet::new();
         for alert in alerts {
             let transport = transport.clone();
@@ -180,19 +180,24 @@ impl Alerter {
                     continue;
                 }
             };
-            let alert_id = alert.alert_id;
+            let (merchant_id, alert_id) = key(&alert);
             match outcome {
-                Ok(()) => sent.push(alert_id),
+                Ok(()) => sent.push((merchant_id, alert_id)),
                 Err(fault) => {
                     let wait = SEND_RETRY.delay_after(alert.attempts);
                     metrics::counter!("settle_alerts_send_failures_total").increment(1);
                     tracing::warn!(%alert_id, attempts = alert.attempts, %fault, ?wait, "an alert was not sent");
-                    put_off.push(PutOff { alert_id, due_at: self.clock.now().plus(wait) });
+                    put_off.push(PutOff { merchant_id, alert_id, due_at: self.clock.now().plus(wait) });
                 }
             }
         }
         (sent, put_off)
     }
+}
+
+/// What an alert is known by.
+fn key(alert: &Alert) -> (MerchantId, AlertId) {
+    (alert.merchant_id, alert.alert_id)
 }
 
 /// The line in the log, and the count.

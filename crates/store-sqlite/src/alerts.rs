@@ -50,8 +50,8 @@ settle_store::statements! {
         )";
     hot TAKE = "
         UPDATE alerts SET closed_at = ifnull(closed_at, ?1), attempts = attempts + 1, due_at = ?2
-        WHERE alert_id IN (
-            SELECT due.alert_id FROM alerts AS due
+        WHERE (merchant_id, alert_id) IN (
+            SELECT due.merchant_id, due.alert_id FROM alerts AS due
             WHERE due.sent_at IS NULL AND due.due_at <= ?1
               AND (due.closed_at IS NOT NULL OR NOT EXISTS (
                   SELECT 1 FROM alerts AS earlier
@@ -62,12 +62,15 @@ settle_store::statements! {
         RETURNING alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at, attempts";
     hot SENT = "
         UPDATE alerts SET sent_at = ifnull(sent_at, ?2)
-        WHERE alert_id IN (SELECT unhex(value) FROM json_each(?1))";
+        WHERE (merchant_id, alert_id) IN (
+            SELECT unhex(row.value ->> 0), unhex(row.value ->> 1) FROM jsonb_each(?1) AS row
+        )";
     hot PUT_OFF = "
         UPDATE alerts SET due_at = later.due_at
-        FROM (SELECT unhex(row.value ->> 0) AS alert_id, row.value ->> 1 AS due_at FROM jsonb_each(?1) AS row)
-            AS later
-        WHERE alerts.alert_id = later.alert_id";
+        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS alert_id,
+                     row.value ->> 2 AS due_at
+              FROM jsonb_each(?1) AS row) AS later
+        WHERE alerts.merchant_id = later.merchant_id AND alerts.alert_id = later.alert_id";
 }
 
 #[async_trait]
@@ -120,14 +123,15 @@ impl AlertWrites for SqliteTx {
         )
     }
 
-    async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()> {
-        let ids = json_rows(alerts.iter().map(|alert| hex(alert.0)));
+    async fn alert_sent(&mut self, alerts: &[(MerchantId, AlertId)], at: Timestamp) -> StoreResult<()> {
+        let ids = json_rows(alerts.iter().map(|(merchant, alert)| (hex(merchant.0), hex(alert.0))));
         self.writer.connection()?.change(SENT, params![ids, at.as_micros()]).map_err(store_error)?;
         Ok(())
     }
 
     async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()> {
-        let row = |later: &PutOff| (hex(later.alert_id.0), later.due_at.as_micros());
+        let row =
+            |later: &PutOff| (hex(later.merchant_id.0), hex(later.alert_id.0), later.due_at.as_micros());
         self.writer
             .connection()?
             .change(PUT_OFF, [json_rows(alerts.iter().map(row))])

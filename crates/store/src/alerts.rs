@@ -96,6 +96,8 @@ pub fn by_endpoint(deaths: &[Death], at: Timestamp, entropy: &dyn Entropy) -> Ve
 /// An alert that could not be sent, and when to try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutOff {
+    /// Whose it is.
+    pub merchant_id: MerchantId,
     /// Which alert.
     pub alert_id: AlertId,
     /// When it is due again.
@@ -135,7 +137,7 @@ pub trait AlertWrites {
     ) -> StoreResult<Vec<Alert>>;
 
     /// Remembers that alerts were sent: they are never due again.
-    async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()>;
+    async fn alert_sent(&mut self, alerts: &[(MerchantId, AlertId)], at: Timestamp) -> StoreResult<()>;
 
     /// Makes alerts that could not be sent due at another time.
     async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()>;

@@ -309,7 +309,7 @@ impl Simulation {
         let alerted: u64 = exclusive(&self.turn, async move {
             let mut tx = store.begin().await.expect("a transaction");
             let alerts = tx.alert_take(Timestamp::MAX, Timestamp::MAX, 1_000).await.expect("alerts");
-            let ids: Vec<_> = alerts.iter().map(|alert| alert.alert_id).collect();
+            let ids: Vec<_> = alerts.iter().map(|alert| (alert.merchant_id, alert.alert_id)).collect();
             tx.alert_sent(&ids, Timestamp::MAX).await.expect("sent");
             tx.commit().await.expect("a commit");
             alerts.iter().map(|alert| alert.deaths).sum()

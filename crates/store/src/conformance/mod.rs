@@ -160,6 +160,7 @@ macro_rules! conformance_suite {
                 two_who_take_together_do_not_take_the_same,
                 a_sent_alert_is_done,
                 an_alert_that_was_put_off_comes_back,
+                an_alert_is_of_its_merchant,
                 an_endpoint_has_one_alert_under_way,
                 as_many_alerts_as_wanted_are_taken,
             }
