@@ -170,6 +170,9 @@ pub enum Consequence {
 
 impl Delivery {
     /// Takes an event that happened at the given time. On an error nothing has changed.
+    ///
+    /// The stores do the same to many rows at once for [`DeliveryEvent::RedeliveryAsked`] and
+    /// [`DeliveryEvent::EndpointGone`]; their suite compares the rows with what this makes of them.
     pub fn apply(
         &mut self,
         event: DeliveryEvent,

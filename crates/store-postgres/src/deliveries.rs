@@ -126,6 +126,8 @@ settle_store::statements! {
         ) AS found
         WHERE deliveries.ctid = found.place
         RETURNING deliveries.delivery_id";
+    // What the domain does on `DeliveryEvent::RedeliveryAsked`, to many rows; the suite's
+    // `requeue_is_the_domains_redelivery_asked` holds it to that.
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = $3
         FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, delivery_id)

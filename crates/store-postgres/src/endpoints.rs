@@ -21,6 +21,8 @@ settle_store::statements! {
         INSERT INTO webhook_endpoints (merchant_id, url, sealed_secret) VALUES ($1, $2, $3)
         ON CONFLICT (merchant_id) DO UPDATE SET url = excluded.url, sealed_secret = excluded.sealed_secret";
     hot CLEAR = "DELETE FROM webhook_endpoints WHERE merchant_id = $1";
+    // What the domain does on `DeliveryEvent::EndpointGone`, to many rows; the suite's
+    // `clear_is_the_domains_endpoint_gone` holds it to that.
     hot END_PENDING = "
         UPDATE deliveries SET status = 'dead', last_error = $2, next_attempt_at = least(next_attempt_at, $3)
         WHERE merchant_id = $1 AND status = 'pending'";

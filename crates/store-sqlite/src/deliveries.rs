@@ -96,6 +96,8 @@ settle_store::statements! {
             last_error = ?8
         WHERE merchant_id = ?1 AND delivery_id = ?2 AND status = 'pending' AND attempts = ?9
           AND next_attempt_at = ?10";
+    // What the domain does on `DeliveryEvent::RedeliveryAsked`, to many rows; the suite's
+    // `requeue_is_the_domains_redelivery_asked` holds it to that.
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?2
         FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id

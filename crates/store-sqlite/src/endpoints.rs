@@ -24,9 +24,12 @@ settle_store::statements! {
         INSERT INTO webhook_endpoints (merchant_id, url, sealed_secret) VALUES (?1, ?2, ?3)
         ON CONFLICT (merchant_id) DO UPDATE SET url = excluded.url, sealed_secret = excluded.sealed_secret";
     hot CLEAR = "DELETE FROM webhook_endpoints WHERE merchant_id = ?1";
-    // Named, because without statistics the key of the table looks as good, which is the whole log.
+    // What the domain does on `DeliveryEvent::EndpointGone`, to many rows; the suite's
+    // `clear_is_the_domains_endpoint_gone` holds it to that. The index is named, because without statistics
+    // the key of the table looks as good, which is the whole log.
     hot END_PENDING = "
-        UPDATE deliveries INDEXED BY deliveries_listed_by_status SET status = 'dead', last_error = ?2, next_attempt_at = min(next_attempt_at, ?3)
+        UPDATE deliveries INDEXED BY deliveries_listed_by_status
+        SET status = 'dead', last_error = ?2, next_attempt_at = min(next_attempt_at, ?3)
         WHERE merchant_id = ?1 AND status = 'pending'";
     hot COUNT_ENDED = "
         UPDATE merchant_counts

@@ -19,6 +19,7 @@ use crate::Store;
 
 pub mod alerts;
 pub mod deliveries;
+pub mod delivery_rules;
 pub mod endpoints;
 pub mod fixtures;
 pub mod keys;
@@ -130,6 +131,10 @@ macro_rules! conformance_suite {
                 a_search_goes_on_where_it_ended,
                 a_walk_meets_what_dies_again_once,
                 deliveries_are_found_by_id_alone,
+            }
+            delivery_rules {
+                requeue_is_the_domains_redelivery_asked,
+                clear_is_the_domains_endpoint_gone,
             }
             endpoints {
                 put_find_replace,
