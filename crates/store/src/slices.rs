@@ -8,10 +8,11 @@
 //! else writes, on whatever node. With another total the slices are read again; if that too is overtaken, the
 //! rows are walked.
 
-use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use lru::LruCache;
 use settle_domain::ids::MerchantId;
 use settle_domain::page::{OFFSET_MAX, PageRequest};
 use settle_domain::settlement::RecordPage;
@@ -25,7 +26,7 @@ pub const SLICE_ROWS_MIN: u32 = 64;
 /// The slices that must be looked at to skip the most rows a caller may skip.
 pub const SLICES_WALKED_MAX: u32 = OFFSET_MAX / SLICE_ROWS_MIN + 2;
 /// Merchants whose slices are remembered: some two megabytes.
-const REMEMBERED_MAX: usize = 256;
+const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 /// Above every list key: no time of ours starts with eight set bits.
 pub const ABOVE_ALL: [u8; 8] = [0xff; 8];
@@ -77,9 +78,16 @@ impl Slices {
     }
 }
 
-/// The slices read last, by merchant. Bounded: when it is full it starts over.
-#[derive(Debug, Default)]
-pub struct SliceMemory(Mutex<HashMap<MerchantId, Arc<Slices>>>);
+/// The slices read last, by merchant. Bounded: when it is full, the merchant that nobody has asked for the
+/// longest is forgotten.
+#[derive(Debug)]
+pub struct SliceMemory(Mutex<LruCache<MerchantId, Arc<Slices>>>);
+
+impl Default for SliceMemory {
+    fn default() -> SliceMemory {
+        SliceMemory(Mutex::new(LruCache::new(REMEMBERED_MAX)))
+    }
+}
 
 impl SliceMemory {
     /// The slices that were read last.
@@ -90,11 +98,7 @@ impl SliceMemory {
 
     /// Remembers slices that were just read.
     pub fn remember(&self, merchant: MerchantId, slices: &Arc<Slices>) {
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if remembered.len() >= REMEMBERED_MAX && !remembered.contains_key(&merchant) {
-            remembered.clear();
-        }
-        remembered.insert(merchant, slices.clone());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).put(merchant, slices.clone());
     }
 }
 
@@ -154,13 +158,18 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_bounded() {
+    fn a_full_memory_forgets_who_was_not_asked_for_the_longest() {
         let memory = SliceMemory::default();
         let slices = Arc::new(Slices::new(0, Vec::new()));
-        for number in 0..=REMEMBERED_MAX as u128 {
-            memory.remember(MerchantId(uuid::Uuid::from_u128(number)), &slices);
+        let merchant = |number: usize| MerchantId(uuid::Uuid::from_u128(number as u128));
+        for number in 0..REMEMBERED_MAX.get() {
+            memory.remember(merchant(number), &slices);
         }
-        assert_eq!(memory.0.lock().unwrap().len(), 1);
-        assert!(memory.recall(MerchantId(uuid::Uuid::from_u128(REMEMBERED_MAX as u128))).is_some());
+        assert!(memory.recall(merchant(0)).is_some());
+        memory.remember(merchant(REMEMBERED_MAX.get()), &slices);
+        assert_eq!(memory.0.lock().unwrap().len(), REMEMBERED_MAX.get());
+        let is_known = |number| memory.recall(merchant(number)).is_some();
+        assert!(is_known(0) && is_known(2) && is_known(REMEMBERED_MAX.get()));
+        assert!(!is_known(1));
     }
 }
