@@ -26,11 +26,11 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod keys;
+mod master_keys;
 mod merchants;
 mod migrations;
 mod operators;
 mod queue;
-mod rings;
 mod settlements;
 
 #[cfg(feature = "testing")]
@@ -86,7 +86,7 @@ pub fn statements() -> Vec<Statement> {
         merchants::STATEMENTS,
         keys::STATEMENTS,
         operators::STATEMENTS,
-        rings::STATEMENTS,
+        master_keys::STATEMENTS,
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
         counts::STATEMENTS,

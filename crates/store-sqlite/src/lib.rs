@@ -31,11 +31,11 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod keys;
+mod master_keys;
 mod merchants;
 mod migrations;
 mod operators;
 mod queue;
-mod rings;
 mod run;
 mod settlements;
 
@@ -63,7 +63,7 @@ pub fn statements() -> Vec<Statement> {
         merchants::STATEMENTS,
         keys::STATEMENTS,
         operators::STATEMENTS,
-        rings::STATEMENTS,
+        master_keys::STATEMENTS,
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
         counts::STATEMENTS,

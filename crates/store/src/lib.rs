@@ -37,10 +37,10 @@ mod endpoints;
 mod error;
 mod keys;
 mod locks;
+mod master_keys;
 mod merchants;
 mod operators;
 mod queue;
-mod rings;
 mod settlements;
 pub mod slices;
 pub mod statements;
@@ -59,13 +59,13 @@ pub use endpoints::{EndpointReads, EndpointWrites};
 pub use error::StoreError;
 pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};
 pub use locks::{MerchantLock, TxNumber};
+pub use master_keys::{MasterKeyReads, MasterKeyWrites};
 pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites};
 pub use queue::{
     Ask, Claimed, DUE_LAG, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites,
     SHARDS, Shard, ShardLease,
 };
-pub use rings::{RingReads, RingWrites};
 pub use settlements::{
     BATCH_MAX, ListKey, NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites,
 };
@@ -83,7 +83,7 @@ pub trait Reads:
     + EndpointReads
     + QueueReads
     + AlertReads
-    + RingReads
+    + MasterKeyReads
     + Send
     + Sync
 {
@@ -98,7 +98,7 @@ impl<T> Reads for T where
         + EndpointReads
         + QueueReads
         + AlertReads
-        + RingReads
+        + MasterKeyReads
         + Send
         + Sync
 {
@@ -115,7 +115,7 @@ pub trait Tx:
     + EndpointWrites
     + QueueWrites
     + AlertWrites
-    + RingWrites
+    + MasterKeyWrites
     + Send
 {
     /// Makes everything written durable, all of it at once.

@@ -23,11 +23,11 @@ pub mod delivery_rules;
 pub mod endpoints;
 pub mod fixtures;
 pub mod keys;
+pub mod master_keys;
 pub mod merchants;
 pub mod model;
 pub mod operators;
 pub mod queue;
-pub mod rings;
 pub mod schema;
 pub mod settlements;
 
@@ -103,7 +103,7 @@ macro_rules! conformance_suite {
                 an_operator_is_found_until_revoked,
                 an_operators_name_is_unique,
             }
-            rings {
+            master_keys {
                 a_master_key_is_remembered_once,
             }
             settlements {
