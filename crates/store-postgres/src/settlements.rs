@@ -72,14 +72,14 @@ settle_store::statements! {
         ) AS added
         WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
         RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
-    // Cuts one slice into runs of $3 rows, the last of them with what is left over: $4 is the number of the
-    // last run. Differs because PostgreSQL has no min() of bytea: the first row of a run is found by its
+    // Cuts one slice into parts of $3 rows, the last of them with what is left over: $4 is the number of the
+    // last part. Differs because PostgreSQL has no min() of bytea: the first row of a part is found by its
     // position.
     hot CUT_SLICE = "
         INSERT INTO settlement_slices (merchant_id, from_key, settlements)
-        SELECT $1, CASE WHEN run = 0 THEN $2 ELSE list_key END, settlements FROM (
-            SELECT list_key, position, run, count(*) OVER (PARTITION BY run) AS settlements FROM (
-                SELECT list_key, position, least(position / $3, $4) AS run FROM (
+        SELECT $1, CASE WHEN part = 0 THEN $2 ELSE list_key END, settlements FROM (
+            SELECT list_key, position, part, count(*) OVER (PARTITION BY part) AS settlements FROM (
+                SELECT list_key, position, least(position / $3, $4) AS part FROM (
                     SELECT list_key, row_number() OVER (ORDER BY list_key) - 1 AS position
                     FROM settlements
                     WHERE merchant_id = $1 AND list_key >= $2 AND list_key < coalesce(
@@ -89,9 +89,9 @@ settle_store::statements! {
                         '\\xffffffffffffffff'::bytea
                     )
                 ) AS placed
-            ) AS runs
+            ) AS parts
         ) AS counted
-        WHERE position = run * $3
+        WHERE position = part * $3
         ON CONFLICT (merchant_id, from_key) DO UPDATE SET settlements = excluded.settlements";
 }
 
@@ -202,12 +202,12 @@ impl PostgresTx {
     async fn cut_slice(&mut self, slice: &PgRow, settlements: u64) -> StoreResult<()> {
         let merchant = id(slice, "merchant_id", MerchantId)?;
         let from_key: Vec<u8> = column(slice, "from_key")?;
-        let last_run = signed(settlements / u64::from(SLICE_ROWS_MIN) - 1);
+        let last_part = signed(settlements / u64::from(SLICE_ROWS_MIN) - 1);
         let query = sqlx::query(CUT_SLICE)
             .bind(merchant.0)
             .bind(from_key)
             .bind(signed(SLICE_ROWS_MIN))
-            .bind(last_run);
+            .bind(last_part);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }

@@ -14,7 +14,7 @@ use settle_store::{
 
 use crate::convert::{column, hex, id, json_rows, number, signed, time};
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 /// What stands between the ids of deliveries.

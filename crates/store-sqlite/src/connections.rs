@@ -20,7 +20,7 @@ use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tokio::time::Instant;
 
 use crate::error::{is_busy, store_error};
-use crate::run::Run;
+use crate::query::Query;
 
 /// Reading connections that are kept at most; otherwise as many as threads may read at the same time.
 const READERS_KEPT_MAX: usize = 32;
@@ -112,7 +112,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What statements are run on.
+    /// The connection that the transaction's statements go to.
     pub(crate) fn connection(&self) -> StoreResult<&Connection> {
         let is_whole = |connection: &&Connection| !self.has_begun || !connection.is_autocommit();
         // Some faults take a transaction back. What came after one would be committed without the rest.

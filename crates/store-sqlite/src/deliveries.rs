@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::convert::{column, hex, id, json_rows, number, optional_time, signed, time};
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {

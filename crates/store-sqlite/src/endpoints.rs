@@ -12,7 +12,7 @@ use settle_store::{EndpointReads, EndpointWrites, MerchantLock, StoreResult};
 use crate::connections::aside;
 use crate::convert::{column, id, json_merchants, signed};
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {

@@ -35,15 +35,15 @@ mod master_keys;
 mod merchants;
 mod migrations;
 mod operators;
+mod query;
 mod queue;
-mod run;
 mod settlements;
 
 #[cfg(feature = "testing")]
 pub mod testing;
 
 use connections::{Connections, Purpose, Writer, aside};
-use run::Run;
+use query::Query;
 
 /// How long a process waits for another one that migrates the same file, and how often it looks.
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);

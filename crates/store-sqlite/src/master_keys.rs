@@ -8,7 +8,7 @@ use settle_store::{MasterKeyReads, MasterKeyWrites, StoreError, StoreResult};
 
 use crate::convert::column;
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {

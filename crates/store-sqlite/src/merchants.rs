@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::convert::{column, id, json_merchants, signed, time};
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::convert::{column, hex, id, json_merchants, json_rows, number, optional_time, signed, time};
 use crate::deliveries::delivery;
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 /// Deliveries claimed before other tasks have their turn.

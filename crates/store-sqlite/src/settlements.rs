@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::convert::{Hex, column, hex, id, json_rows, number, signed};
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -71,19 +71,19 @@ settle_store::statements! {
         ) AS added
         WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
         RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
-    // Cuts one slice into runs of ?3 rows, the last of them with what is left over: ?4 is the number of the
-    // last run.
+    // Cuts one slice into parts of ?3 rows, the last of them with what is left over: ?4 is the number of the
+    // last part.
     hot CUT_SLICE = "
         INSERT INTO settlement_slices (merchant_id, from_key, settlements)
-        SELECT ?1, CASE WHEN run = 0 THEN ?2 ELSE min(list_key) END, count(*) FROM (
-            SELECT list_key, min((row_number() OVER (ORDER BY list_key) - 1) / ?3, ?4) AS run
+        SELECT ?1, CASE WHEN part = 0 THEN ?2 ELSE min(list_key) END, count(*) FROM (
+            SELECT list_key, min((row_number() OVER (ORDER BY list_key) - 1) / ?3, ?4) AS part
             FROM settlements
             WHERE merchant_id = ?1 AND list_key >= ?2 AND list_key < coalesce(
                 (SELECT min(from_key) FROM settlement_slices WHERE merchant_id = ?1 AND from_key > ?2),
                 -- Above every key.
                 x'ffffffffffffffff'
             )
-        ) GROUP BY run
+        ) GROUP BY part
         ON CONFLICT (merchant_id, from_key) DO UPDATE SET settlements = excluded.settlements";
 }
 
@@ -211,8 +211,8 @@ impl SqliteTx {
 
     /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
     fn cut_slice(&self, slice: &Slice) -> StoreResult<()> {
-        let last_run = signed(slice.settlements / u64::from(SLICE_ROWS_MIN) - 1);
-        let cut = params![slice.merchant, slice.from_key, signed(SLICE_ROWS_MIN), last_run];
+        let last_part = signed(slice.settlements / u64::from(SLICE_ROWS_MIN) - 1);
+        let cut = params![slice.merchant, slice.from_key, signed(SLICE_ROWS_MIN), last_part];
         self.writer.connection()?.change(CUT_SLICE, cut).map_err(store_error)?;
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Finding a page deep in a merchant's list without walking there.
 //!
-//! A list is cut into *slices*: runs of consecutive settlements whose number is kept in the database. To skip
-//! 10,000 rows a backend reads the newest slices, skips whole ones, and walks only the rest.
+//! A list is cut into *slices*, and the database keeps how many settlements each has. To skip 10,000 rows a
+//! backend reads the newest slices, skips whole ones, and walks only the rest.
 //!
 //! What was read is remembered. Settlements are only ever added, so a list with the same total is the same
 //! list: a page that comes with the total the slices were read with was found in the right place, whoever
