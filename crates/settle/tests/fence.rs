@@ -18,10 +18,10 @@ const LEASE: Duration = Duration::from_secs(30);
 /// A delivery is claimed, its shard changes hands, and only then does its attempt end.
 async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     let ledger = StoreLedger::new(store.share(), Arc::new(SeededEntropy::new(1)), AlertBell::default());
-    let dispatcher = fixtures::fresh_dispatcher();
+    let dispatcher = fixtures::unique_dispatcher_id();
     let _presence = ledger.presence(dispatcher).await.unwrap().expect("nobody else is there");
     let merchant = fixtures::merchant(&*store).await;
-    let id = SettlementId(fixtures::fresh_uuid());
+    let id = SettlementId(fixtures::unique_uuid());
     fixtures::record(&*store, &[fixtures::settlement(merchant, id, fixtures::at(1))]).await;
     let new = NewDelivery { settlement_id: id, ..fixtures::delivery(merchant, fixtures::at(1)) };
     fixtures::enqueue(&*store, std::slice::from_ref(&new)).await;

@@ -192,7 +192,7 @@ impl Store for PostgresStore {
     }
 
     async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        self.appear(dispatcher).await
+        self.take_presence(dispatcher).await
     }
 
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {

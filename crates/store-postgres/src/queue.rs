@@ -72,7 +72,7 @@ settle_store::statements! {
                coalesce(sum(deliveries_dead), 0)::bigint AS dead,
                min(next_due_at) FILTER (WHERE deliveries_pending > 0) AS first_due_at
         FROM merchant_counts";
-    cold "the start of a dispatcher" APPEAR = "SELECT pg_try_advisory_lock($1, $2)";
+    cold "the start of a dispatcher" TAKE_PRESENCE = "SELECT pg_try_advisory_lock($1, $2)";
     cold "every few seconds" PING = "SELECT 1";
     hot NOTIFY = "SELECT pg_notify($1, $2)";
     // Who is told that a lease was renewed has nothing to lose if the database forgets it.
@@ -90,7 +90,7 @@ settle_store::statements! {
         INSERT INTO dispatchers (dispatcher_id, lock_key, lease_until)
         VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')
         ON CONFLICT (dispatcher_id) DO UPDATE SET lease_until = excluded.lease_until";
-    cold "once a second; as many rows as dispatchers" BURY = "
+    cold "once a second; as many rows as dispatchers" FORGET_DEAD_DISPATCHERS = "
         DELETE FROM dispatchers
         WHERE dispatcher_id <> $1 AND (
             lease_until < clock_timestamp() OR NOT EXISTS (
@@ -180,8 +180,8 @@ impl QueueWrites for PostgresTx {
         let renew =
             sqlx::query(RENEW).bind(dispatcher.0).bind(lock_key(dispatcher)).bind(lease.as_secs_f64());
         renew.execute(&mut *self.inner).await.map_err(store_error)?;
-        let bury = sqlx::query(BURY).bind(dispatcher.0).bind(LOCK_CLASS);
-        bury.execute(&mut *self.inner).await.map_err(store_error)?;
+        let forget = sqlx::query(FORGET_DEAD_DISPATCHERS).bind(dispatcher.0).bind(LOCK_CLASS);
+        forget.execute(&mut *self.inner).await.map_err(store_error)?;
         sqlx::query(FREE).execute(&mut *self.inner).await.map_err(store_error)?;
         let rows = sqlx::query(HELD).bind(dispatcher.0).fetch_all(&mut *self.inner).await;
         let rows = rows.map_err(store_error)?;
@@ -237,7 +237,7 @@ struct PostgresPresence {
 }
 
 impl PostgresPresence {
-    async fn appear(
+    async fn take(
         options: PgConnectOptions,
         dispatcher: DispatcherId,
     ) -> StoreResult<Option<PostgresPresence>> {
@@ -247,7 +247,7 @@ impl PostgresPresence {
         let mut listener = PgListener::connect_with(&pool).await.map_err(store_error)?;
         // A new session has not the lock: the loss must be seen.
         listener.eager_reconnect(false);
-        let lock = sqlx::query_scalar(APPEAR).bind(LOCK_CLASS).bind(lock_key(dispatcher));
+        let lock = sqlx::query_scalar(TAKE_PRESENCE).bind(LOCK_CLASS).bind(lock_key(dispatcher));
         let locked: bool = lock.fetch_one(&mut listener).await.map_err(store_error)?;
         listener.listen(CHANNEL).await.map_err(store_error)?;
         Ok(locked.then_some(PostgresPresence { listener }))
@@ -271,8 +271,11 @@ impl Presence for PostgresPresence {
 }
 
 impl PostgresStore {
-    pub(crate) async fn appear(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        let presence = PostgresPresence::appear(self.unlimited.clone(), dispatcher).await?;
+    pub(crate) async fn take_presence(
+        &self,
+        dispatcher: DispatcherId,
+    ) -> StoreResult<Option<Box<dyn Presence>>> {
+        let presence = PostgresPresence::take(self.unlimited.clone(), dispatcher).await?;
         Ok(presence.map(|presence| Box::new(presence) as Box<dyn Presence>))
     }
 

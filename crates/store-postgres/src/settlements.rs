@@ -12,7 +12,7 @@ use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
 use settle_store::{
-    MerchantLock, NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites,
+    MerchantLock, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
     StoreError, StoreResult,
 };
 use sqlx::Row;
@@ -132,7 +132,7 @@ impl SettlementWrites for PostgresTx {
         &mut self,
         lock: &MerchantLock,
         settlements: &[NewSettlement],
-    ) -> StoreResult<RecordOutcome> {
+    ) -> StoreResult<RecordedBatch> {
         self.number.check(lock, settlements.iter().map(|settlement| settlement.merchant_id))?;
         let batch = SettlementBatch::new(settlements);
         let recorded = self.insert(&batch.unique).await?;
@@ -143,7 +143,7 @@ impl SettlementWrites for PostgresTx {
         let mut conflicting = batch.conflicting;
         conflicting.extend(self.conflicting(&known).await?);
         let recorded = fresh.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
-        Ok(RecordOutcome { recorded, conflicting })
+        Ok(RecordedBatch { recorded, conflicting })
     }
 }
 

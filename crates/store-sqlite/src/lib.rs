@@ -161,7 +161,7 @@ impl Store for SqliteStore {
     }
 
     async fn presence(&self, _dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        queue::appear(self.path())
+        queue::take_presence(self.path())
     }
 
     async fn wake_others(&self, _merchants: &[MerchantId]) -> StoreResult<()> {

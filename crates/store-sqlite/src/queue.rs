@@ -166,7 +166,7 @@ impl Presence for FilePresence {
 }
 
 /// Gives the sign, unless another process gives it.
-pub(crate) fn appear(database: &Path) -> StoreResult<Option<Box<dyn Presence>>> {
+pub(crate) fn take_presence(database: &Path) -> StoreResult<Option<Box<dyn Presence>>> {
     let mut path = database.to_owned().into_os_string();
     path.push("-dispatch");
     let unavailable = |fault: std::io::Error| StoreError::Unavailable(fault.into());

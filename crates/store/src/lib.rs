@@ -67,7 +67,7 @@ pub use queue::{
     SHARDS, Shard, ShardLease,
 };
 pub use settlements::{
-    BATCH_MAX, ListKey, NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites,
+    BATCH_MAX, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
 };
 
 /// What a storage call gives.

@@ -69,9 +69,9 @@ impl From<CompletedSettlement> for NewSettlement {
     }
 }
 
-/// What became of a batch.
+/// What a batch has made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RecordOutcome {
+pub struct RecordedBatch {
     /// Those that were new, in the order given.
     pub recorded: Vec<(MerchantId, SettlementId)>,
     /// Those whose id the merchant already has, with other content. Whoever sees one rolls back.
@@ -122,7 +122,7 @@ pub trait SettlementWrites {
         &mut self,
         lock: &MerchantLock,
         settlements: &[NewSettlement],
-    ) -> StoreResult<RecordOutcome>;
+    ) -> StoreResult<RecordedBatch>;
 }
 
 #[cfg(test)]

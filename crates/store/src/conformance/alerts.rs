@@ -6,7 +6,7 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::SeededEntropy;
 use settle_domain::time::Timestamp;
 
-use super::fixtures::{at, fresh_uuid, merchant};
+use super::fixtures::{at, merchant, unique_uuid};
 use crate::{ALERT_DELIVERIES_MAX, Alert, Death, PutOff, Store, Tx};
 
 /// The quiet time of the suite.
@@ -24,7 +24,7 @@ pub fn death(merchant: MerchantId, url: &str, last_error: &str) -> Death {
     Death {
         merchant_id: merchant,
         url: url.to_owned(),
-        delivery_id: DeliveryId(fresh_uuid()),
+        delivery_id: DeliveryId(unique_uuid()),
         last_error: last_error.to_owned(),
     }
 }
@@ -34,7 +34,7 @@ async fn raise_in(tx: &mut dyn Tx, deaths: &[Death], now: Timestamp) {
     merchants.sort();
     merchants.dedup();
     let lock = tx.merchant_lock(&merchants).await.unwrap();
-    let seed = u64::from_be_bytes(fresh_uuid().as_bytes()[8..].try_into().unwrap());
+    let seed = u64::from_be_bytes(unique_uuid().as_bytes()[8..].try_into().unwrap());
     tx.alert_raise_many(&lock, deaths, now, QUIET, &SeededEntropy::new(seed)).await.unwrap();
 }
 
@@ -223,7 +223,7 @@ pub async fn a_sent_alert_is_done(store: &dyn Store) {
     raise(store, &[death(merchant, URL, "timeout")], at(0)).await;
     let alert = take_one(store, at(0)).await;
     let mut tx = store.begin().await.unwrap();
-    let unknown = (merchant, AlertId(fresh_uuid()));
+    let unknown = (merchant, AlertId(unique_uuid()));
     tx.alert_sent(&[(merchant, alert.alert_id), unknown], at(1)).await.unwrap();
     tx.commit().await.unwrap();
     let mut tx = store.begin().await.unwrap();

@@ -16,18 +16,18 @@ use settle_domain::time::Timestamp;
 use settle_domain::vault::SealedSecret;
 use uuid::Uuid;
 
-use crate::{DeliveryState, Merchant, NewDelivery, NewSettlement, RecordOutcome, Store};
+use crate::{DeliveryState, Merchant, NewDelivery, NewSettlement, RecordedBatch, Store};
 
 static COUNTER: AtomicU64 = AtomicU64::new(1);
 
 /// A uuid that nobody else in this process has.
-pub fn fresh_uuid() -> Uuid {
+pub fn unique_uuid() -> Uuid {
     Uuid::from_u128(0x7000_8000_0000_0000_0000 + u128::from(COUNTER.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// The id of a delivery enqueued at the given time; nobody else in this process has it.
 #[must_use]
-pub fn fresh_delivery(created_at: Timestamp) -> DeliveryId {
+pub fn unique_delivery_id(created_at: Timestamp) -> DeliveryId {
     let first = DeliveryId::first_at(created_at).0.as_u128();
     DeliveryId(Uuid::from_u128(first + u128::from(COUNTER.fetch_add(1, Ordering::Relaxed))))
 }
@@ -35,9 +35,9 @@ pub fn fresh_delivery(created_at: Timestamp) -> DeliveryId {
 /// A dispatcher that no other test has, in whichever process: the signs of life of all of them are locks of
 /// one server.
 #[must_use]
-pub fn fresh_dispatcher() -> DispatcherId {
+pub fn unique_dispatcher_id() -> DispatcherId {
     let process = u128::from(std::process::id()) << 8;
-    DispatcherId(Uuid::from_u128(fresh_uuid().as_u128() + process))
+    DispatcherId(Uuid::from_u128(unique_uuid().as_u128() + process))
 }
 
 /// The time that many seconds after the suite's beginning.
@@ -49,7 +49,7 @@ pub fn at(seconds: u64) -> Timestamp {
 /// A new merchant.
 pub async fn merchant(store: &dyn Store) -> MerchantId {
     let merchant =
-        Merchant { merchant_id: MerchantId(fresh_uuid()), name: "Café".to_owned(), created_at: at(0) };
+        Merchant { merchant_id: MerchantId(unique_uuid()), name: "Café".to_owned(), created_at: at(0) };
     let mut tx = store.begin().await.unwrap();
     tx.merchant_create(&merchant).await.unwrap();
     tx.commit().await.unwrap();
@@ -90,13 +90,13 @@ pub fn pricing(spread_revenue: &str) -> InternalPricing {
 }
 
 /// Records settlements of one merchant, and commits.
-pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordOutcome {
+pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordedBatch {
     let merchants: Vec<MerchantId> = settlements.iter().map(|settlement| settlement.merchant_id).collect();
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&merchants).await.unwrap();
-    let outcome = tx.settlement_record_many(&lock, settlements).await.unwrap();
+    let batch = tx.settlement_record_many(&lock, settlements).await.unwrap();
     tx.commit().await.unwrap();
-    outcome
+    batch
 }
 
 /// A delivery enqueued at the given time.
@@ -104,8 +104,8 @@ pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordO
 pub fn delivery(merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
     NewDelivery {
         merchant_id: merchant,
-        delivery_id: fresh_delivery(created_at),
-        settlement_id: SettlementId(fresh_uuid()),
+        delivery_id: unique_delivery_id(created_at),
+        settlement_id: SettlementId(unique_uuid()),
         event_type: EventType::SettlementCompleted,
         url: "https://merchant.example/hook?a=“b”".to_owned(),
         created_at,

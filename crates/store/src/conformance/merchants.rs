@@ -7,7 +7,7 @@ use settle_domain::seams::SeededEntropy;
 
 use super::alerts::death;
 use super::fixtures::{
-    at, delivery, endpoint, enqueue, fresh_uuid, listed, merchant, record, settlement, settlements,
+    at, delivery, endpoint, enqueue, listed, merchant, record, settlement, settlements, unique_uuid,
 };
 use crate::{DeliveryState, Merchant, MerchantLock, Store, StoreError, Tx};
 
@@ -34,7 +34,7 @@ pub async fn merchants_are_listed_in_pages_by_id(store: &dyn Store) {
 /// Whoever locks learns which merchants there are.
 pub async fn only_existing_merchants_can_be_locked(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
-    let stranger = MerchantId(fresh_uuid());
+    let stranger = MerchantId(unique_uuid());
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[two, stranger, one]).await.unwrap();
     assert_eq!(lock.merchants(), [one, two]);
@@ -66,7 +66,7 @@ pub async fn every_write_refuses_a_merchant_that_its_lock_leaves_out(store: &dyn
 /// Writes for both merchants, where a write is for many, and else for the second. The refusal names it.
 async fn assert_every_write_is_refused(tx: &mut dyn Tx, lock: &MerchantLock, merchants: [MerchantId; 2]) {
     let [_, named] = merchants;
-    let settlements = merchants.map(|owner| settlement(owner, SettlementId(fresh_uuid()), at(1)));
+    let settlements = merchants.map(|owner| settlement(owner, SettlementId(unique_uuid()), at(1)));
     let new = merchants.map(|owner| delivery(owner, at(1)));
     let states = new.each_ref().map(|new| {
         let delivery = listed(new);
@@ -98,14 +98,14 @@ async fn assert_every_write_is_refused(tx: &mut dyn Tx, lock: &MerchantLock, mer
 /// A transaction that is dropped has done nothing: no row, no count, no slice.
 pub async fn what_is_not_committed_leaves_no_trace(store: &dyn Store) {
     let merchant = merchant(store).await;
-    let kept = settlement(merchant, SettlementId(fresh_uuid()), at(1));
+    let kept = settlement(merchant, SettlementId(unique_uuid()), at(1));
     record(store, std::slice::from_ref(&kept)).await;
     let enqueued = delivery(merchant, at(1));
     enqueue(store, std::slice::from_ref(&enqueued)).await;
 
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[merchant]).await.unwrap();
-    let lost = settlement(merchant, SettlementId(fresh_uuid()), at(2));
+    let lost = settlement(merchant, SettlementId(unique_uuid()), at(2));
     tx.settlement_record_many(&lock, &[lost]).await.unwrap();
     tx.delivery_enqueue_many(&lock, &[delivery(merchant, at(2))]).await.unwrap();
     tx.endpoint_clear(&lock, merchant, at(3)).await.unwrap();

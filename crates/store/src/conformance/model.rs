@@ -13,7 +13,7 @@ use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{
-    at, endpoint, fresh_delivery, fresh_uuid, listed, page, refresh, settlement, settlements,
+    at, endpoint, listed, page, refresh, settlement, settlements, unique_delivery_id, unique_uuid,
 };
 use crate::{
     DUE_LAG, DeliveryState, ListKey, Merchant, MerchantLock, NewDelivery, NewSettlement, Seen, Shard, Store,
@@ -102,7 +102,7 @@ struct Run<'a> {
 
 /// Takes the steps on every store and on the model, and compares what the lists show after each.
 pub async fn agree(stores: &[&dyn Store], steps: &[Step]) {
-    let merchants: Vec<MerchantId> = (0..MERCHANTS).map(|_| MerchantId(fresh_uuid())).collect();
+    let merchants: Vec<MerchantId> = (0..MERCHANTS).map(|_| MerchantId(unique_uuid())).collect();
     for store in stores {
         let mut tx = store.begin().await.unwrap();
         for merchant_id in &merchants {
@@ -181,7 +181,7 @@ impl Run<'_> {
     }
 
     fn requeue(&self, after: &mut Holdings, delivery: Index) -> Write {
-        let (mut id, mut requeued) = (DeliveryId(fresh_uuid()), None);
+        let (mut id, mut requeued) = (DeliveryId(unique_uuid()), None);
         if let Some(row) = pick(after, delivery) {
             id = row.delivery_id;
             let asked = row.apply(DeliveryEvent::RedeliveryAsked, at(self.clock), &RetryPolicy::default());
@@ -217,7 +217,7 @@ impl Run<'_> {
             if let Some(endpoint) = after.endpoint.as_ref().filter(|_| recorded.len() <= 5) {
                 let new = NewDelivery {
                     merchant_id: merchant,
-                    delivery_id: fresh_delivery(at(self.clock)),
+                    delivery_id: unique_delivery_id(at(self.clock)),
                     settlement_id: settlement.settlement_id,
                     event_type: EventType::SettlementCompleted,
                     url: endpoint.url.clone(),
@@ -330,8 +330,8 @@ impl Effect {
     async fn write(&self, tx: &mut dyn Tx, lock: &MerchantLock, merchant: MerchantId) {
         match &self.write {
             Write::Record { settlements, recorded, deliveries } => {
-                let outcome = tx.settlement_record_many(lock, settlements).await.unwrap();
-                assert_eq!((&outcome.recorded, outcome.conflicting.len()), (recorded, 0));
+                let batch = tx.settlement_record_many(lock, settlements).await.unwrap();
+                assert_eq!((&batch.recorded, batch.conflicting.len()), (recorded, 0));
                 tx.delivery_enqueue_many(lock, deliveries).await.unwrap();
             }
             Write::States { states, changed } => {

@@ -89,7 +89,7 @@ impl Recording {
 }
 
 fn new(merchant: MerchantId) -> NewSettlement {
-    fixtures::settlement(merchant, SettlementId(fixtures::fresh_uuid()), fixtures::at(1))
+    fixtures::settlement(merchant, SettlementId(fixtures::unique_uuid()), fixtures::at(1))
 }
 
 /// The same settlement with other content.
@@ -161,7 +161,7 @@ async fn a_conflict_is_its_callers_alone(setup: Setup) {
 
 async fn an_unknown_merchant_is_its_callers_alone(setup: Setup) {
     let recording = Recording::start(setup).await;
-    let (merchant, nobody) = (recording.merchant().await, MerchantId(fixtures::fresh_uuid()));
+    let (merchant, nobody) = (recording.merchant().await, MerchantId(fixtures::unique_uuid()));
     let answers = tokio::join!(
         recording.record([new(merchant), new(nobody)]),
         recording.record([new(merchant)]),
@@ -177,7 +177,7 @@ async fn an_unknown_merchant_is_its_callers_alone(setup: Setup) {
 async fn every_fault_of_a_caller_is_named(setup: Setup) {
     let recording = Recording::start(setup).await;
     let merchant = recording.merchant().await;
-    let strangers = [MerchantId(fixtures::fresh_uuid()), MerchantId(fixtures::fresh_uuid())];
+    let strangers = [MerchantId(fixtures::unique_uuid()), MerchantId(fixtures::unique_uuid())];
     let fault = recording.record(strangers.map(new)).await.unwrap_err();
     assert!(matches!(&fault, RecordFault::UnknownMerchants(ids) if *ids == strangers), "{fault}");
     let known = [new(merchant), new(merchant)];

@@ -140,7 +140,7 @@ fn a_service_elsewhere_is_woken() {
     let id = dead(&settle, &merchant);
     let woken = block_on(async {
         let store = settle.store();
-        let dispatcher = fixtures::fresh_dispatcher();
+        let dispatcher = fixtures::unique_dispatcher_id();
         let mut presence = store.presence(dispatcher).await.unwrap().expect("nobody else has this id");
         settle.run(&["delivery", "redeliver", &id]).ok();
         tokio::time::timeout(PATIENCE, presence.woken()).await.expect("it is told").unwrap()
