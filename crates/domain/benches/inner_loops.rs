@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use divan::{Bencher, black_box};
+use settle_domain::event::EventType;
 use settle_domain::ids::SettlementId;
 use settle_domain::quote::{FixedSide, QuoteInput, quote};
 use settle_domain::settlement::Settlement;
@@ -70,7 +71,7 @@ fn render_a_record(bencher: Bencher) {
 #[divan::bench]
 fn render_a_notification(bencher: Bencher) {
     let record = settlement().record();
-    bencher.bench(|| black_box(&record).notification());
+    bencher.bench(|| black_box(&record).notification(EventType::SettlementCompleted));
 }
 
 #[divan::bench(args = [FixedSide::Incoming, FixedSide::Outgoing])]

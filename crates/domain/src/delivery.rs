@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
+use crate::event::EventType;
 use crate::ids::{DeliveryId, SettlementId};
 use crate::time::Timestamp;
 
@@ -80,8 +81,8 @@ pub struct Delivery {
     pub delivery_id: DeliveryId,
     /// What it tells of.
     pub settlement_id: SettlementId,
-    /// The event, `settlement.completed`.
-    pub event_type: String,
+    /// What happened.
+    pub event_type: EventType,
     /// Where it stands.
     pub status: DeliveryStatus,
     /// Attempts with an outcome in this cycle.
@@ -169,6 +170,9 @@ pub enum Consequence {
 
 impl Delivery {
     /// Takes an event that happened at the given time. On an error nothing has changed.
+    ///
+    /// The stores do the same to many rows at once for [`DeliveryEvent::RedeliveryAsked`] and
+    /// [`DeliveryEvent::EndpointGone`]; their suite compares the rows with what this makes of them.
     pub fn apply(
         &mut self,
         event: DeliveryEvent,

@@ -9,6 +9,7 @@
 //! | [`settlement`] | the record a merchant sees, its field order, and the notification made from it |
 //! | [`pricing`] | what the house earns: types that no merchant-facing type can name |
 //! | [`delivery`] | the states of a notification delivery and its retry schedule |
+//! | [`event`] | what a notification tells of |
 //! | [`endpoint`] | what a change of a merchant's webhook configuration does |
 //! | [`webhook_secret`] | the secret of an endpoint, in plain text and sealed |
 //! | [`signature`] | how a notification is signed, and how a receiver checks it |
@@ -23,6 +24,7 @@ pub mod credential;
 pub mod delivery;
 pub mod endpoint;
 pub mod error_code;
+pub mod event;
 pub mod ids;
 pub mod money;
 pub mod page;

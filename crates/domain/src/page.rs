@@ -1,36 +1,36 @@
 //! The bounds of a list request, and the page it gives.
 
 /// Rows on a page when the caller names no `limit`.
-pub const LIMIT_DEFAULT: i64 = 50;
+pub const LIMIT_DEFAULT: u32 = 50;
 /// Rows on a page at most.
-pub const LIMIT_MAX: i64 = 200;
+pub const LIMIT_MAX: u32 = 200;
 /// Rows a caller may skip at most.
-pub const OFFSET_MAX: i64 = 10_000;
+pub const OFFSET_MAX: u32 = 10_000;
 
 /// A page that was asked for: always inside the bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest {
-    limit: i64,
-    offset: i64,
+    limit: u32,
+    offset: u32,
 }
 
 impl PageRequest {
     /// A page request, or `None` where a number is out of bounds.
     #[must_use]
-    pub fn new(limit: i64, offset: i64) -> Option<PageRequest> {
-        let inside = (1..=LIMIT_MAX).contains(&limit) && (0..=OFFSET_MAX).contains(&offset);
+    pub fn new(limit: u32, offset: u32) -> Option<PageRequest> {
+        let inside = (1..=LIMIT_MAX).contains(&limit) && offset <= OFFSET_MAX;
         inside.then_some(PageRequest { limit, offset })
     }
 
     /// Rows on the page at most.
     #[must_use]
-    pub fn limit(self) -> i64 {
+    pub fn limit(self) -> u32 {
         self.limit
     }
 
     /// Rows to skip.
     #[must_use]
-    pub fn offset(self) -> i64 {
+    pub fn offset(self) -> u32 {
         self.offset
     }
 }
@@ -41,5 +41,5 @@ pub struct Page<Row> {
     /// The rows, in the order of the list.
     pub rows: Vec<Row>,
     /// All rows that match, whatever page they are on.
-    pub total: i64,
+    pub total: u64,
 }

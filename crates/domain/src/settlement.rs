@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 
+use crate::event::EventType;
 use crate::ids::{MerchantId, SettlementId};
 use crate::money::Decimal;
 use crate::pricing::InternalPricing;
@@ -19,9 +20,6 @@ mod object;
 pub use document::{Document, parse_document};
 pub use import::{ImportFault, parse};
 pub use object::parse_object;
-
-/// The one kind of event there is.
-pub const EVENT_TYPE: &str = "settlement.completed";
 
 /// The settlement record, in the field order of the contract.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -119,11 +117,11 @@ impl Record {
         self.0
     }
 
-    /// The body of the notification: the record with `event` in front.
+    /// The body of the notification of an event: the record with `event` in front.
     #[must_use]
-    pub fn notification(&self) -> Vec<u8> {
+    pub fn notification(&self, event: EventType) -> Vec<u8> {
         let fields = self.0.strip_prefix('{').unwrap_or(&self.0);
-        format!("{{\"event\":\"{EVENT_TYPE}\",{fields}").into_bytes()
+        format!("{{\"event\":\"{event}\",{fields}").into_bytes()
     }
 }
 
@@ -134,7 +132,7 @@ pub struct RecordPage {
     /// array. Nobody who passes a page on needs them one by one.
     pub records: String,
     /// All settlements that match, whatever page they are on.
-    pub total: i64,
+    pub total: u64,
 }
 
 /// A completed settlement on its way into the store.
@@ -196,11 +194,12 @@ mod tests {
 
     #[test]
     fn the_notification_is_the_record_with_event_first() {
-        let body = String::from_utf8(settlement().record().notification()).unwrap();
+        let body = settlement().record().notification(EventType::SettlementCompleted);
+        let body = String::from_utf8(body).unwrap();
         let record = settlement().record().into_string();
         assert_eq!(body, format!(r#"{{"event":"settlement.completed",{}"#, &record[1..]));
         let value: serde_json::Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(value["event"], EVENT_TYPE);
+        assert_eq!(value["event"], "settlement.completed");
         assert_eq!(value.as_object().unwrap().len(), FIELDS.len() + 1);
     }
 }

@@ -54,7 +54,7 @@ pub enum OpenFault {
 
 /// Which master key, without telling anything of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RingKeyId(pub [u8; KEY_ID_LENGTH]);
+pub struct MasterKeyId(pub [u8; KEY_ID_LENGTH]);
 
 /// What is derived from one master key; the key itself is not kept.
 struct RingKey {
@@ -134,8 +134,8 @@ impl KeyRing {
 
     /// The ids of the keys, newest first. They tell nothing of the keys, but which they are.
     #[must_use]
-    pub fn ids(&self) -> Vec<RingKeyId> {
-        self.keys().map(|key| RingKeyId(key.id)).collect()
+    pub fn ids(&self) -> Vec<MasterKeyId> {
+        self.keys().map(|key| MasterKeyId(key.id)).collect()
     }
 
     fn keys(&self) -> impl Iterator<Item = &RingKey> {

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use settle_domain::delivery::{
     Consequence, Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy, TransitionFault,
 };
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, SettlementId};
 use settle_domain::time::Timestamp;
 use uuid::Uuid;
@@ -23,7 +24,7 @@ fn delivery(status: DeliveryStatus) -> Delivery {
     Delivery {
         delivery_id: DeliveryId(Uuid::nil()),
         settlement_id: SettlementId(Uuid::nil()),
-        event_type: "settlement.completed".to_owned(),
+        event_type: EventType::SettlementCompleted,
         status,
         attempts: 0,
         created_at: start(),

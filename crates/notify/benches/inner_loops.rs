@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use divan::{Bencher, black_box};
 use futures::FutureExt;
+use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::WebhookSecret;
@@ -28,9 +29,9 @@ fn sign_a_notification(bencher: Bencher) {
     let secret = WebhookSecret::parse("a secret of some length".to_owned()).unwrap();
     let delivery: DeliveryId = "0190d3c4-7c00-7000-8000-000000000001".parse().unwrap();
     let at = Timestamp::from_micros(1_769_851_800_000_000);
-    bencher
-        .with_inputs(|| vec![b'x'; BODY_BYTES])
-        .bench_values(|body| Notification::sign(black_box(&secret), delivery, body, at));
+    bencher.with_inputs(|| vec![b'x'; BODY_BYTES]).bench_values(|body| {
+        Notification::sign(black_box(&secret), delivery, EventType::SettlementCompleted, body, at)
+    });
 }
 
 fn guard() -> Guard {

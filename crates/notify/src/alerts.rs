@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::delivery::RetryPolicy;
-use settle_domain::ids::AlertId;
+use settle_domain::ids::{AlertId, MerchantId};
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
-use settle_store::{Alert, Death, PutOff, Store, StoreResult, Tx};
+use settle_store::{Alert, Death, MerchantLock, PutOff, Store, StoreResult, Tx};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -31,7 +31,7 @@ pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long nobody else takes an alert that was taken: longer than sending it can take.
 pub const HOLD: Duration = Duration::from_mins(1);
 /// Alerts sent at once.
-const TAKEN_MAX: usize = 16;
+const TAKEN_MAX: u32 = 16;
 /// Deliveries named in a line of the log.
 const LOGGED_IDS_MAX: usize = 10;
 /// The waits between attempts to send an alert. There is no last one: what died must be heard of.
@@ -44,10 +44,11 @@ const SEND_RETRY: RetryPolicy = RetryPolicy {
 const LOOK_RETRY: RetryPolicy =
     RetryPolicy { retry_first: LOOK_INTERVAL, retry_max: Duration::from_secs(30), attempts_max: i32::MAX };
 
-/// Alerts operations of deaths, in the transaction that records them; their merchants are locked first. The
-/// alert is sent after the commit: wake the alerter then.
+/// Alerts operations of deaths, in the transaction that records them. The alert is sent after the commit: wake
+/// the alerter then.
 pub async fn raise(
     tx: &mut dyn Tx,
+    lock: &MerchantLock,
     deaths: &[Death],
     at: Timestamp,
     entropy: &dyn Entropy,
@@ -55,7 +56,7 @@ pub async fn raise(
     if deaths.is_empty() {
         return Ok(());
     }
-    tx.alert_raise_many(deaths, at, QUIET, entropy).await
+    tx.alert_raise_many(lock, deaths, at, QUIET, entropy).await
 }
 
 /// Tells an alerter at once that there may be something to send. A hint and no more: the alerter finds by
@@ -106,7 +107,7 @@ impl Alerter {
                 Ok(taken) => {
                     failures = 0;
                     // As many as could be taken: there may be more.
-                    if taken == TAKEN_MAX { Duration::ZERO } else { LOOK_INTERVAL }
+                    if taken >= TAKEN_MAX as usize { Duration::ZERO } else { LOOK_INTERVAL }
                 }
                 Err(fault) => {
                     failures += 1;
@@ -132,8 +133,7 @@ impl Alerter {
             return Ok(0);
         }
         let mut tx = self.store.begin().await?;
-        let limit = i64::try_from(TAKEN_MAX).unwrap_or(i64::MAX);
-        let alerts = tx.alert_take(now, now.plus(HOLD), limit).await?;
+        let alerts = tx.alert_take(now, now.plus(HOLD), TAKEN_MAX).await?;
         tx.commit().await?;
         let taken = alerts.len();
         for alert in &alerts {
@@ -144,7 +144,7 @@ impl Alerter {
         }
         let (sent, put_off) = match &self.transport {
             Some(transport) => self.send(transport, alerts).await,
-            None => (alerts.iter().map(|alert| alert.alert_id).collect(), Vec::new()),
+            None => (alerts.iter().map(key).collect(), Vec::new()),
         };
         if taken > 0 {
             let mut tx = self.store.begin().await?;
@@ -161,7 +161,7 @@ impl Alerter {
         &self,
         transport: &Arc<dyn AlertTransport>,
         alerts: Vec<Alert>,
-    ) -> (Vec<AlertId>, Vec<PutOff>) {
+    ) -> (Vec<(MerchantId, AlertId)>, Vec<PutOff>) {
         let mut sending = JoinSet::new();
         for alert in alerts {
             let transport = transport.clone();
@@ -180,19 +180,24 @@ impl Alerter {
                     continue;
                 }
             };
-            let alert_id = alert.alert_id;
+            let (merchant_id, alert_id) = key(&alert);
             match outcome {
-                Ok(()) => sent.push(alert_id),
+                Ok(()) => sent.push((merchant_id, alert_id)),
                 Err(fault) => {
                     let wait = SEND_RETRY.delay_after(alert.attempts);
                     metrics::counter!("settle_alerts_send_failures_total").increment(1);
                     tracing::warn!(%alert_id, attempts = alert.attempts, %fault, ?wait, "an alert was not sent");
-                    put_off.push(PutOff { alert_id, due_at: self.clock.now().plus(wait) });
+                    put_off.push(PutOff { merchant_id, alert_id, due_at: self.clock.now().plus(wait) });
                 }
             }
         }
         (sent, put_off)
     }
+}
+
+/// What an alert is known by.
+fn key(alert: &Alert) -> (MerchantId, AlertId) {
+    (alert.merchant_id, alert.alert_id)
 }
 
 /// The line in the log, and the count.

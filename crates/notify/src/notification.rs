@@ -1,10 +1,11 @@
 //! The request of one delivery attempt: the frozen body, and the headers signed afresh.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, SettlementId};
 use settle_domain::money::Decimal;
 use settle_domain::quote::FixedSide;
-use settle_domain::settlement::{EVENT_TYPE, Settlement};
+use settle_domain::settlement::Settlement;
 use settle_domain::signature::{DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, sign};
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::WebhookSecret;
@@ -27,16 +28,22 @@ pub struct Notification {
 }
 
 impl Notification {
-    /// Signs a body for an attempt made at the given time.
+    /// Signs the body of an event for an attempt made at the given time.
     #[must_use]
-    pub fn sign(secret: &WebhookSecret, delivery: DeliveryId, body: Vec<u8>, at: Timestamp) -> Notification {
+    pub fn sign(
+        secret: &WebhookSecret,
+        delivery: DeliveryId,
+        event: EventType,
+        body: Vec<u8>,
+        at: Timestamp,
+    ) -> Notification {
         let signature = sign(secret.as_bytes(), at, &body);
         let entries = [
             (header::CONTENT_TYPE, "application/json".to_owned()),
             (header::USER_AGENT, concat!("settle/", env!("CARGO_PKG_VERSION")).to_owned()),
             (HeaderName::from_static(SIGNATURE_HEADER), signature),
             (HeaderName::from_static(TIMESTAMP_HEADER), at.as_seconds().to_string()),
-            (HeaderName::from_static(EVENT_HEADER), EVENT_TYPE.to_owned()),
+            (HeaderName::from_static(EVENT_HEADER), event.to_string()),
             (HeaderName::from_static(DELIVERY_ID_HEADER), delivery.to_string()),
         ];
         // Hex, digits and fixed texts: each is a header value.
@@ -48,7 +55,9 @@ impl Notification {
     /// A test delivery: signed and shaped like any other, and impossible to mistake for money.
     #[must_use]
     pub fn test(secret: &WebhookSecret, delivery: DeliveryId, at: Timestamp) -> Notification {
-        let mut notification = Self::sign(secret, delivery, test_settlement(at).record().notification(), at);
+        let event = EventType::SettlementCompleted;
+        let body = test_settlement(at).record().notification(event);
+        let mut notification = Self::sign(secret, delivery, event, body, at);
         notification.headers.insert(TEST_HEADER, HeaderValue::from_static("true"));
         notification
     }

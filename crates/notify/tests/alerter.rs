@@ -109,10 +109,10 @@ impl Setup {
 async fn die(store: &dyn Store, deaths: &[Death], clock: &ManualClock) {
     use settle_domain::seams::Clock;
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[deaths[0].merchant_id]).await.unwrap();
+    let lock = tx.merchant_lock(&[deaths[0].merchant_id]).await.unwrap();
     let now = clock.now();
     let entropy = SeededEntropy::new(now.as_micros().unsigned_abs());
-    alerts::raise(&mut *tx, deaths, now, &entropy).await.unwrap();
+    alerts::raise(&mut *tx, &lock, deaths, now, &entropy).await.unwrap();
     tx.commit().await.unwrap();
 }
 

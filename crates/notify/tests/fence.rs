@@ -20,10 +20,10 @@ const LEASE: Duration = Duration::from_secs(30);
 async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     let queue = StoreQueue::new(store.share(), Arc::new(SeededEntropy::new(1)), AlerterWake::default());
     let shards = StoreLeases(store.share());
-    let dispatcher = fixtures::fresh_dispatcher();
+    let dispatcher = fixtures::unique_dispatcher_id();
     let _presence = shards.presence(dispatcher).await.unwrap().expect("nobody else is there");
     let merchant = fixtures::merchant(&*store).await;
-    let id = SettlementId(fixtures::fresh_uuid());
+    let id = SettlementId(fixtures::unique_uuid());
     fixtures::record(&*store, &[fixtures::settlement(merchant, id, fixtures::at(1))]).await;
     let new = NewDelivery { settlement_id: id, ..fixtures::delivery(merchant, fixtures::at(1)) };
     fixtures::enqueue(&*store, std::slice::from_ref(&new)).await;

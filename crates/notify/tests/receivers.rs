@@ -6,8 +6,9 @@
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
+use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
-use settle_domain::settlement::{self, FIELDS};
+use settle_domain::settlement::FIELDS;
 use settle_domain::signature;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::WebhookSecret;
@@ -38,7 +39,8 @@ fn received(notification: &Notification, secret: &[u8]) -> Result<Event, VerifyE
 
 #[test]
 fn a_notification_is_accepted_and_read() {
-    let notification = Notification::sign(&secret(), delivery(), BODY.to_vec(), sent_at());
+    let notification =
+        Notification::sign(&secret(), delivery(), EventType::SettlementCompleted, BODY.to_vec(), sent_at());
     let event = received(&notification, secret().as_bytes()).unwrap();
     assert_eq!((event.delivery_id.as_str(), event.test), (DELIVERY_ID, false));
     // Every field of the record, with its value: what the library would forget, it could not give back.
@@ -64,6 +66,6 @@ fn both_sides_use_the_same_names_and_the_same_tolerance() {
     assert_eq!(settle_verify::EVENT_HEADER, signature::EVENT_HEADER);
     assert_eq!(settle_verify::DELIVERY_ID_HEADER, signature::DELIVERY_ID_HEADER);
     assert_eq!(settle_verify::TEST_HEADER, notification::TEST_HEADER);
-    assert_eq!(settle_verify::EVENT_TYPE, settlement::EVENT_TYPE);
+    assert_eq!(settle_verify::EVENT_TYPE, EventType::SettlementCompleted.as_str());
     assert_eq!(settle_verify::TOLERANCE, signature::TOLERANCE);
 }

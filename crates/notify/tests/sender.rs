@@ -14,6 +14,7 @@ use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use receiver::{Behaviour, Receiver};
 use rustls::ServerConfig;
 use rustls::pki_types::PrivateKeyDer;
+use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
 use settle_domain::signature::{TOLERANCE, verify};
 use settle_domain::time::Timestamp;
@@ -32,7 +33,8 @@ const SHORT: Duration = Duration::from_secs(1);
 
 fn notification() -> Notification {
     let secret = WebhookSecret::parse("whsec".to_owned()).unwrap();
-    Notification::sign(&secret, DeliveryId::NIL, b"{\"event\":\"settlement.completed\"}".to_vec(), now())
+    let body = b"{\"event\":\"settlement.completed\"}".to_vec();
+    Notification::sign(&secret, DeliveryId::NIL, EventType::SettlementCompleted, body, now())
 }
 
 fn now() -> Timestamp {

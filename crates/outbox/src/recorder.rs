@@ -181,12 +181,12 @@ impl Worker {
             settlements.iter().map(|settlement| settlement.merchant_id).collect();
         let merchants: Vec<MerchantId> = merchants.into_iter().collect();
         let mut work = self.outbox.begin().await?;
-        let known: HashSet<MerchantId> = work.merchant_lock(&merchants).await?.into_iter().collect();
-        if known.len() < merchants.len() {
-            let unknown = merchants.into_iter().filter(|merchant| !known.contains(merchant));
+        let lock = work.merchant_lock(&merchants).await?;
+        if lock.merchants().len() < merchants.len() {
+            let unknown = merchants.into_iter().filter(|merchant| !lock.holds(*merchant));
             return Err(RecordError::UnknownMerchants(unknown.collect()));
         }
-        let completed = work.complete(settlements).await?;
+        let completed = work.complete(&lock, settlements).await?;
         if !completed.conflicting.is_empty() {
             return Err(RecordError::Conflicts(completed.conflicting));
         }

@@ -5,9 +5,10 @@ use std::ops::{Deref, DerefMut};
 
 use settle_domain::delivery::Delivery;
 use settle_domain::endpoint::Endpoint;
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::time::Timestamp;
-use settle_store::{Claimed, NewDelivery, NewSettlement, StoreResult, Tx};
+use settle_store::{Claimed, MerchantLock, NewDelivery, NewSettlement, StoreResult, Tx};
 
 use crate::wake::{ClaimsEnded, HANDED_OVER_MAX, JustCommitted, Wake};
 use crate::{Outbox, Wakes};
@@ -48,19 +49,19 @@ impl Work {
 
     /// Records completed settlements, at most [`BATCH_MAX`](settle_store::BATCH_MAX), without a word to their
     /// merchants.
-    pub async fn record(&mut self, settlements: &[NewSettlement]) -> StoreResult<Completed> {
-        let batch = self.tx.settlement_record_many(settlements).await?;
+    pub async fn record(&mut self, lock: &MerchantLock, settlements: &[NewSettlement]) -> StoreResult<Completed> {
+        let batch = self.tx.settlement_record_many(lock, settlements).await?;
         Ok(Completed { recorded: batch.recorded, conflicting: batch.conflicting, ..Completed::default() })
     }
 
     /// Records completed settlements and enqueues a notification of each new one whose merchant has an
     /// endpoint. If one is in conflict nothing is enqueued: the transaction is of no use any more.
-    pub async fn complete(&mut self, settlements: &[NewSettlement]) -> StoreResult<Completed> {
-        let mut completed = self.record(settlements).await?;
+    pub async fn complete(&mut self, lock: &MerchantLock, settlements: &[NewSettlement]) -> StoreResult<Completed> {
+        let mut completed = self.record(lock, settlements).await?;
         if completed.conflicting.is_empty() {
-            let endpoints = self.endpoints(&completed.recorded).await?;
+            let endpoints = self.endpoints(lock, &completed.recorded).await?;
             let deliveries = self.deliveries(&completed.recorded, &endpoints);
-            self.tx.delivery_enqueue_many(&deliveries).await?;
+            self.tx.delivery_enqueue_many(lock, &deliveries).await?;
             completed.notifications = deliveries.len();
             completed.notified = endpoints.keys().copied().collect();
             self.due.add(&deliveries, settlements, &endpoints);
@@ -71,10 +72,11 @@ impl Work {
     /// Makes dead deliveries pending again, due at the given time. Gives those that were dead.
     pub async fn requeue(
         &mut self,
+        lock: &MerchantLock,
         deliveries: &[(MerchantId, DeliveryId)],
         at: Timestamp,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
-        let requeued = self.tx.delivery_requeue_many(deliveries, at).await?;
+        let requeued = self.tx.delivery_requeue_many(lock, deliveries, at).await?;
         self.due.merchants.extend(requeued.iter().map(|(merchant, _)| *merchant));
         Ok(requeued)
     }
@@ -108,11 +110,12 @@ impl Work {
 
     async fn endpoints(
         &mut self,
+        lock: &MerchantLock,
         recorded: &[(MerchantId, SettlementId)],
     ) -> StoreResult<HashMap<MerchantId, Endpoint>> {
         let merchants: BTreeSet<MerchantId> = recorded.iter().map(|(merchant, _)| *merchant).collect();
         let merchants: Vec<MerchantId> = merchants.into_iter().collect();
-        Ok(self.tx.endpoint_find_locked(&merchants).await?.into_iter().collect())
+        Ok(self.tx.endpoint_find_locked(lock, &merchants).await?.into_iter().collect())
     }
 
     fn deliveries(
@@ -127,6 +130,7 @@ impl Work {
                 merchant_id: *merchant,
                 delivery_id: DeliveryId::new(now, &*self.outbox.entropy),
                 settlement_id: *settlement,
+                event_type: EventType::SettlementCompleted,
                 url: endpoint.url.clone(),
                 created_at: now,
             })

@@ -127,7 +127,7 @@ impl Context {
     pub(crate) async fn open(config: Config) -> Result<Context, CommandFault> {
         let store = wiring::store(&config)?;
         store.migrate().await?;
-        let known = store.ring_list().await?;
+        let known = store.master_key_list().await?;
         if !known.is_empty() && !wiring::has_master_key(&config) {
             return Err(CommandFault::Refused(MASTER_KEY_MISSING.to_owned()));
         }
@@ -138,7 +138,7 @@ impl Context {
         }
         if let Some(newest) = ids.first().filter(|newest| !known.contains(newest)) {
             let mut tx = store.begin().await?;
-            tx.ring_record(*newest, SystemClock.now()).await?;
+            tx.master_key_record(*newest, SystemClock.now()).await?;
             tx.commit().await?;
         }
         Ok(Context { config, store, ring })

@@ -20,8 +20,8 @@ CREATE TABLE settlements (
 
 CREATE UNIQUE INDEX settlements_listed ON settlements (merchant_id, list_key);
 
--- Runs of consecutive rows of a merchant's list and how many there are: a slice reaches from its from_key up
--- to the next one's. The oldest slice starts at the empty key, before every other.
+-- A merchant's list cut into slices, and how many rows each has: a slice reaches from its from_key up to the
+-- next one's. The oldest slice starts at the empty key, before every other.
 CREATE TABLE settlement_slices (
     merchant_id uuid   NOT NULL,
     from_key    bytea  NOT NULL,

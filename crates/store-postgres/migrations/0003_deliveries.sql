@@ -1,4 +1,8 @@
 -- Notification deliveries: the log a merchant reads and the queue of what is to be sent.
+--
+-- The body is not kept: a settlement never changes, and the notification is made of it. Delivery ids carry their
+-- time to the microsecond: the log is in the order of its key, and the time of a delivery need not stand in an
+-- index.
 
 CREATE TABLE deliveries (
     merchant_id     uuid        NOT NULL,
@@ -13,10 +17,10 @@ CREATE TABLE deliveries (
     response_status integer,
     last_error      text,
     url             text        NOT NULL,
-    -- The body as it was when the delivery was enqueued: the same bytes on every attempt.
-    payload         bytea       NOT NULL,
     PRIMARY KEY (merchant_id, delivery_id)
 );
 
-CREATE INDEX deliveries_listed ON deliveries (merchant_id, created_at, delivery_id);
-CREATE INDEX deliveries_listed_by_status ON deliveries (merchant_id, status, created_at, delivery_id);
+CREATE INDEX deliveries_listed_by_status ON deliveries (merchant_id, status, delivery_id);
+
+-- A merchant's queue: its pending deliveries by the time they are due.
+CREATE INDEX deliveries_due ON deliveries (merchant_id, next_attempt_at, delivery_id) WHERE status = 'pending';

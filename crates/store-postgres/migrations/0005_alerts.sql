@@ -1,8 +1,8 @@
 -- Alerts: what operations must hear of deliveries that died.
 
 CREATE TABLE alerts (
-    alert_id     uuid        PRIMARY KEY,
     merchant_id  uuid        NOT NULL,
+    alert_id     uuid        NOT NULL,
     url          text        NOT NULL,
     deaths       bigint      NOT NULL CHECK (deaths > 0),
     delivery_ids uuid[]      NOT NULL,
@@ -13,7 +13,8 @@ CREATE TABLE alerts (
     attempts     integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     -- When it was taken for the first time: no deaths are added any more.
     closed_at    timestamptz CHECK ((closed_at IS NOT NULL) = (attempts > 0)),
-    sent_at      timestamptz CHECK (sent_at IS NULL OR closed_at IS NOT NULL)
+    sent_at      timestamptz CHECK (sent_at IS NULL OR closed_at IS NOT NULL),
+    PRIMARY KEY (merchant_id, alert_id)
 );
 
 -- An endpoint has at most one alert that counts, and one that is under way.

@@ -7,12 +7,13 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, PutOff, StoreResult, by_endpoint,
+    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, MerchantLock, PutOff, StoreResult,
+    by_endpoint,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{At, array, column, id, time};
+use crate::convert::{At, array, column, id, number, signed, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -54,12 +55,11 @@ settle_store::statements! {
                   LIMIT 1) IS NULL)
             LIMIT 1
         )";
-    // An array, because for a limit it does not know the planner would rather read the whole table. What
-    // another node is taking, or what is being added to, is left for the next look.
+    // Arrays, because for a limit it does not know the planner would rather read the whole table. What another
+    // node is taking, or what is being added to, is left for the next look.
     hot TAKE = "
-        UPDATE alerts SET closed_at = coalesce(closed_at, $1), attempts = attempts + 1, due_at = $2
-        WHERE alert_id = ANY (ARRAY(
-            SELECT due.alert_id FROM alerts AS due
+        WITH due AS MATERIALIZED (
+            SELECT due.merchant_id, due.alert_id FROM alerts AS due
             WHERE due.sent_at IS NULL AND due.due_at <= $1
               AND (due.closed_at IS NOT NULL OR (
                   SELECT earlier.alert_id FROM alerts AS earlier
@@ -67,13 +67,20 @@ settle_store::statements! {
                     AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL
                   LIMIT 1) IS NULL)
             ORDER BY due.due_at LIMIT $3 FOR UPDATE SKIP LOCKED
-        ))
-        RETURNING alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at, attempts";
-    hot SENT = "UPDATE alerts SET sent_at = coalesce(sent_at, $2) WHERE alert_id = ANY ($1)";
+        )
+        UPDATE alerts SET closed_at = coalesce(closed_at, $1), attempts = attempts + 1, due_at = $2
+        FROM unnest(ARRAY(SELECT merchant_id FROM due), ARRAY(SELECT alert_id FROM due))
+            AS taken (merchant_id, alert_id)
+        WHERE alerts.merchant_id = taken.merchant_id AND alerts.alert_id = taken.alert_id
+        RETURNING alerts.alert_id, alerts.merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at, attempts";
+    hot SENT = "
+        UPDATE alerts SET sent_at = coalesce(sent_at, $3)
+        FROM unnest($1::uuid[], $2::uuid[]) AS told (merchant_id, alert_id)
+        WHERE alerts.merchant_id = told.merchant_id AND alerts.alert_id = told.alert_id";
     hot PUT_OFF = "
         UPDATE alerts SET due_at = later.due_at
-        FROM unnest($1::uuid[], $2::timestamptz[]) AS later (alert_id, due_at)
-        WHERE alerts.alert_id = later.alert_id";
+        FROM unnest($1::uuid[], $2::uuid[], $3::timestamptz[]) AS later (merchant_id, alert_id, due_at)
+        WHERE alerts.merchant_id = later.merchant_id AND alerts.alert_id = later.alert_id";
 }
 
 #[async_trait]
@@ -88,11 +95,13 @@ impl AlertReads for PostgresStore {
 impl AlertWrites for PostgresTx {
     async fn alert_raise_many(
         &mut self,
+        lock: &MerchantLock,
         deaths: &[Death],
         at: Timestamp,
         quiet: Duration,
         entropy: &dyn Entropy,
     ) -> StoreResult<()> {
+        self.number.check(lock, deaths.iter().map(|death| death.merchant_id))?;
         let endpoints = by_endpoint(deaths, at, entropy);
         let lock = sqlx::query(LOCK_OPEN)
             .bind(array(&endpoints, |endpoint| endpoint.merchant_id.0))
@@ -102,7 +111,7 @@ impl AlertWrites for PostgresTx {
             .bind(array(&endpoints, |endpoint| endpoint.alert_id.0))
             .bind(array(&endpoints, |endpoint| endpoint.merchant_id.0))
             .bind(array(&endpoints, |endpoint| endpoint.url.as_str()))
-            .bind(array(&endpoints, |endpoint| endpoint.deaths))
+            .bind(array(&endpoints, |endpoint| signed(endpoint.deaths)))
             .bind(array(&endpoints, |endpoint| array_text(&endpoint.delivery_ids)))
             .bind(array(&endpoints, |endpoint| endpoint.last_error.as_str()))
             .bind(At(at))
@@ -116,21 +125,25 @@ impl AlertWrites for PostgresTx {
         &mut self,
         now: Timestamp,
         hold_until: Timestamp,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<Alert>> {
-        let query = sqlx::query(TAKE).bind(At(now)).bind(At(hold_until)).bind(limit);
+        let query = sqlx::query(TAKE).bind(At(now)).bind(At(hold_until)).bind(signed(limit));
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         rows.iter().map(alert).collect()
     }
 
-    async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()> {
-        let query = sqlx::query(SENT).bind(array(alerts, |alert| alert.0)).bind(At(at));
+    async fn alert_sent(&mut self, alerts: &[(MerchantId, AlertId)], at: Timestamp) -> StoreResult<()> {
+        let query = sqlx::query(SENT)
+            .bind(array(alerts, |(merchant, _)| merchant.0))
+            .bind(array(alerts, |(_, alert)| alert.0))
+            .bind(At(at));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }
 
     async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()> {
         let query = sqlx::query(PUT_OFF)
+            .bind(array(alerts, |later| later.merchant_id.0))
             .bind(array(alerts, |later| later.alert_id.0))
             .bind(array(alerts, |later| At(later.due_at)));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
@@ -150,7 +163,7 @@ fn alert(row: &PgRow) -> StoreResult<Alert> {
         alert_id: id(row, "alert_id", AlertId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,
         url: column(row, "url")?,
-        deaths: column(row, "deaths")?,
+        deaths: number(row, "deaths")?,
         delivery_ids: delivery_ids.into_iter().map(DeliveryId).collect(),
         last_error: column(row, "last_error")?,
         first_at: time(row, "first_at")?,

@@ -65,6 +65,17 @@ where
     row.try_get(column).map_err(|fault| StoreError::Unexpected(fault.into()))
 }
 
+/// A limit or a number as SQL counts: signed. What is more than that is as good as all.
+pub(crate) fn signed(number: impl Into<u64>) -> i64 {
+    i64::try_from(number.into()).unwrap_or(i64::MAX)
+}
+
+/// Reads a column that counts.
+pub(crate) fn number(row: &PgRow, index: impl ColumnIndex<PgRow>) -> StoreResult<u64> {
+    let number: i64 = column(row, index)?;
+    u64::try_from(number).map_err(|_| StoreError::unexpected(format!("a count of {number}")))
+}
+
 pub(crate) fn id<T>(row: &PgRow, name: impl ColumnIndex<PgRow>, make: fn(Uuid) -> T) -> StoreResult<T> {
     column(row, name).map(make)
 }

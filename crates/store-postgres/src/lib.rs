@@ -15,7 +15,7 @@ use settle_domain::ids::{DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx};
+use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Transaction};
 
@@ -26,11 +26,11 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod keys;
+mod master_keys;
 mod merchants;
 mod migrations;
 mod operators;
 mod queue;
-mod rings;
 mod settlements;
 
 #[cfg(feature = "testing")]
@@ -86,7 +86,7 @@ pub fn statements() -> Vec<Statement> {
         merchants::STATEMENTS,
         keys::STATEMENTS,
         operators::STATEMENTS,
-        rings::STATEMENTS,
+        master_keys::STATEMENTS,
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
         counts::STATEMENTS,
@@ -148,7 +148,12 @@ impl PostgresStore {
 impl Store for PostgresStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
         let inner = self.pool.begin().await.map_err(store_error)?;
-        Ok(Box::new(PostgresTx { inner, counts: CountChanges::default(), recorded_at: None }))
+        Ok(Box::new(PostgresTx {
+            number: TxNumber::next(),
+            inner,
+            counts: CountChanges::default(),
+            recorded_at: None,
+        }))
     }
 
     /// Eight round trips and a commit.
@@ -187,7 +192,7 @@ impl Store for PostgresStore {
     }
 
     async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        self.appear(dispatcher).await
+        self.take_presence(dispatcher).await
     }
 
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
@@ -201,6 +206,8 @@ impl Store for PostgresStore {
 
 /// A transaction at the level READ COMMITTED: the merchants' locks keep its reads true.
 struct PostgresTx {
+    /// What tells its locks from those of another.
+    number: TxNumber,
     inner: Transaction<'static, Postgres>,
     /// What is to be counted when it commits.
     counts: CountChanges,

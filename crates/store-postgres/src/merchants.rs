@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use settle_domain::ids::MerchantId;
-use settle_store::{Merchant, MerchantReads, MerchantWrites, StoreResult};
+use settle_store::{Merchant, MerchantLock, MerchantReads, MerchantWrites, StoreResult};
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{At, column, id, merchant_array, time};
+use crate::convert::{At, column, id, merchant_array, signed, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -31,8 +31,8 @@ settle_store::statements! {
 
 #[async_trait]
 impl MerchantReads for PostgresStore {
-    async fn merchant_list(&self, after: Option<MerchantId>, limit: i64) -> StoreResult<Vec<Merchant>> {
-        let query = sqlx::query(LIST).bind(after.map_or(Uuid::nil(), |after| after.0)).bind(limit);
+    async fn merchant_list(&self, after: Option<MerchantId>, limit: u32) -> StoreResult<Vec<Merchant>> {
+        let query = sqlx::query(LIST).bind(after.map_or(Uuid::nil(), |after| after.0)).bind(signed(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(merchant).collect()
     }
@@ -49,16 +49,16 @@ impl MerchantWrites for PostgresTx {
         Ok(())
     }
 
-    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
+    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         let query = sqlx::query_scalar(LOCK).bind(merchant_array(merchants));
         let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        Ok(found.into_iter().map(MerchantId).collect())
+        Ok(self.number.locked(found.into_iter().map(MerchantId).collect()))
     }
 
-    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
+    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         let query = sqlx::query_scalar(LOCK_FREE).bind(merchant_array(merchants));
         let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        Ok(found.into_iter().map(MerchantId).collect())
+        Ok(self.number.locked(found.into_iter().map(MerchantId).collect()))
     }
 }
 

@@ -5,13 +5,12 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// A new step gets the next number and the same name in both backends; a step that was released never
 /// changes.
-const FILES: [(i64, &str, &str); 6] = [
+const FILES: [(i64, &str, &str); 5] = [
     (1, "merchants", include_str!("../migrations/0001_merchants.sql")),
     (2, "settlements", include_str!("../migrations/0002_settlements.sql")),
     (3, "deliveries", include_str!("../migrations/0003_deliveries.sql")),
     (4, "queue", include_str!("../migrations/0004_queue.sql")),
     (5, "alerts", include_str!("../migrations/0005_alerts.sql")),
-    (6, "log_order", include_str!("../migrations/0006_log_order.sql")),
 ];
 
 /// All steps.

@@ -8,15 +8,15 @@ use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{
-    Ask, Claimed, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites, SHARDS,
-    Shard, ShardLease, StoreError, StoreResult,
+    Ask, Claimed, DueMerchant, LeaseToken, Leases, MerchantLock, Presence, QueueDepth, QueueReads,
+    QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-use crate::convert::{At, array, column, id, merchant_array, optional_time, time};
+use crate::convert::{At, array, column, id, merchant_array, number, optional_time, signed, time};
 use crate::deliveries::delivery;
 use crate::error::store_error;
 use crate::{ACQUIRE_TIMEOUT, PostgresStore, PostgresTx};
@@ -72,7 +72,7 @@ settle_store::statements! {
                coalesce(sum(deliveries_dead), 0)::bigint AS dead,
                min(next_due_at) FILTER (WHERE deliveries_pending > 0) AS first_due_at
         FROM merchant_counts";
-    cold "the start of a dispatcher" APPEAR = "SELECT pg_try_advisory_lock($1, $2)";
+    cold "the start of a dispatcher" TAKE_PRESENCE = "SELECT pg_try_advisory_lock($1, $2)";
     cold "every few seconds" PING = "SELECT 1";
     hot NOTIFY = "SELECT pg_notify($1, $2)";
     // Who is told that a lease was renewed has nothing to lose if the database forgets it.
@@ -90,7 +90,7 @@ settle_store::statements! {
         INSERT INTO dispatchers (dispatcher_id, lock_key, lease_until)
         VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')
         ON CONFLICT (dispatcher_id) DO UPDATE SET lease_until = excluded.lease_until";
-    cold "once a second; as many rows as dispatchers" BURY = "
+    cold "once a second; as many rows as dispatchers" FORGET_DEAD_DISPATCHERS = "
         DELETE FROM dispatchers
         WHERE dispatcher_id <> $1 AND (
             lease_until < clock_timestamp() OR NOT EXISTS (
@@ -129,13 +129,13 @@ impl QueueReads for PostgresStore {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let query = sqlx::query(DUE)
             .bind(array(shards, |shard| shard.0))
             .bind(At(until))
             .bind(merchant_array(known))
-            .bind(limit);
+            .bind(signed(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(due_merchant).collect()
     }
@@ -148,7 +148,7 @@ impl QueueReads for PostgresStore {
     ) -> StoreResult<Vec<Claimed>> {
         let query = sqlx::query(CLAIM)
             .bind(array(asks, |ask| ask.merchant_id.0))
-            .bind(array(asks, |ask| ask.number))
+            .bind(array(asks, |ask| signed(ask.number)))
             .bind(At(now))
             .bind(array(taken, |delivery| delivery.0));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
@@ -158,8 +158,8 @@ impl QueueReads for PostgresStore {
     async fn queue_depth(&self) -> StoreResult<QueueDepth> {
         let row = sqlx::query(DEPTH).fetch_one(&self.pool).await.map_err(store_error)?;
         Ok(QueueDepth {
-            pending: column(&row, "pending")?,
-            dead: column(&row, "dead")?,
+            pending: number(&row, "pending")?,
+            dead: number(&row, "dead")?,
             first_due_at: optional_time(&row, "first_due_at")?,
         })
     }
@@ -180,19 +180,18 @@ impl QueueWrites for PostgresTx {
         let renew =
             sqlx::query(RENEW).bind(dispatcher.0).bind(lock_key(dispatcher)).bind(lease.as_secs_f64());
         renew.execute(&mut *self.inner).await.map_err(store_error)?;
-        let bury = sqlx::query(BURY).bind(dispatcher.0).bind(LOCK_CLASS);
-        bury.execute(&mut *self.inner).await.map_err(store_error)?;
+        let forget = sqlx::query(FORGET_DEAD_DISPATCHERS).bind(dispatcher.0).bind(LOCK_CLASS);
+        forget.execute(&mut *self.inner).await.map_err(store_error)?;
         sqlx::query(FREE).execute(&mut *self.inner).await.map_err(store_error)?;
         let rows = sqlx::query(HELD).bind(dispatcher.0).fetch_all(&mut *self.inner).await;
         let rows = rows.map_err(store_error)?;
         let (last, rows) = rows.split_last().ok_or_else(|| StoreError::unexpected("no count"))?;
-        let alive: i64 = column(last, "alive")?;
+        let alive = number(last, "alive")?;
         let mut held = rows.iter().map(shard_lease).collect::<StoreResult<Vec<_>>>()?;
         let alive = usize::try_from(alive).unwrap_or(1).max(1);
         let share = usize::try_from(SHARDS).unwrap_or(usize::MAX).div_ceil(alive);
         if let Some(missing) = share.checked_sub(held.len()).filter(|missing| *missing > 0) {
-            let missing = i64::try_from(missing).unwrap_or(i64::MAX);
-            let take = sqlx::query(TAKE).bind(dispatcher.0).bind(missing);
+            let take = sqlx::query(TAKE).bind(dispatcher.0).bind(signed(missing as u64));
             let taken = take.fetch_all(&mut *self.inner).await.map_err(store_error)?;
             for row in &taken {
                 held.push(shard_lease(row)?);
@@ -209,7 +208,13 @@ impl QueueWrites for PostgresTx {
         Ok(())
     }
 
-    async fn queue_refresh(&mut self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
+    async fn queue_refresh(
+        &mut self,
+        lock: &MerchantLock,
+        merchants: &[MerchantId],
+        at: Timestamp,
+    ) -> StoreResult<()> {
+        self.number.check(lock, merchants.iter().copied())?;
         for merchant in merchants {
             self.counts.of(*merchant);
         }
@@ -232,7 +237,7 @@ struct PostgresPresence {
 }
 
 impl PostgresPresence {
-    async fn appear(
+    async fn take(
         options: PgConnectOptions,
         dispatcher: DispatcherId,
     ) -> StoreResult<Option<PostgresPresence>> {
@@ -242,7 +247,7 @@ impl PostgresPresence {
         let mut listener = PgListener::connect_with(&pool).await.map_err(store_error)?;
         // A new session has not the lock: the loss must be seen.
         listener.eager_reconnect(false);
-        let lock = sqlx::query_scalar(APPEAR).bind(LOCK_CLASS).bind(lock_key(dispatcher));
+        let lock = sqlx::query_scalar(TAKE_PRESENCE).bind(LOCK_CLASS).bind(lock_key(dispatcher));
         let locked: bool = lock.fetch_one(&mut listener).await.map_err(store_error)?;
         listener.listen(CHANNEL).await.map_err(store_error)?;
         Ok(locked.then_some(PostgresPresence { listener }))
@@ -266,8 +271,11 @@ impl Presence for PostgresPresence {
 }
 
 impl PostgresStore {
-    pub(crate) async fn appear(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        let presence = PostgresPresence::appear(self.unlimited.clone(), dispatcher).await?;
+    pub(crate) async fn take_presence(
+        &self,
+        dispatcher: DispatcherId,
+    ) -> StoreResult<Option<Box<dyn Presence>>> {
+        let presence = PostgresPresence::take(self.unlimited.clone(), dispatcher).await?;
         Ok(presence.map(|presence| Box::new(presence) as Box<dyn Presence>))
     }
 

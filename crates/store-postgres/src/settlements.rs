@@ -12,13 +12,14 @@ use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
 use settle_store::{
-    NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites, StoreError, StoreResult,
+    MerchantLock, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
+    StoreError, StoreResult,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{column, id};
+use crate::convert::{column, id, number, signed};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -71,14 +72,14 @@ settle_store::statements! {
         ) AS added
         WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
         RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
-    // Cuts one slice into runs of $3 rows, the last of them with what is left over: $4 is the number of the
-    // last run. Differs because PostgreSQL has no min() of bytea: the first row of a run is found by its
+    // Cuts one slice into parts of $3 rows, the last of them with what is left over: $4 is the number of the
+    // last part. Differs because PostgreSQL has no min() of bytea: the first row of a part is found by its
     // position.
     hot CUT_SLICE = "
         INSERT INTO settlement_slices (merchant_id, from_key, settlements)
-        SELECT $1, CASE WHEN run = 0 THEN $2 ELSE list_key END, settlements FROM (
-            SELECT list_key, position, run, count(*) OVER (PARTITION BY run) AS settlements FROM (
-                SELECT list_key, position, least(position / $3, $4) AS run FROM (
+        SELECT $1, CASE WHEN part = 0 THEN $2 ELSE list_key END, settlements FROM (
+            SELECT list_key, position, part, count(*) OVER (PARTITION BY part) AS settlements FROM (
+                SELECT list_key, position, least(position / $3, $4) AS part FROM (
                     SELECT list_key, row_number() OVER (ORDER BY list_key) - 1 AS position
                     FROM settlements
                     WHERE merchant_id = $1 AND list_key >= $2 AND list_key < coalesce(
@@ -88,9 +89,9 @@ settle_store::statements! {
                         '\\xffffffffffffffff'::bytea
                     )
                 ) AS placed
-            ) AS runs
+            ) AS parts
         ) AS counted
-        WHERE position = run * $3
+        WHERE position = part * $3
         ON CONFLICT (merchant_id, from_key) DO UPDATE SET settlements = excluded.settlements";
 }
 
@@ -108,25 +109,31 @@ impl SlicedList for PostgresStore {
     }
 
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices> {
-        let query = sqlx::query(SLICES).bind(merchant.0).bind(SLICES_WALKED_MAX);
+        let query = sqlx::query(SLICES).bind(merchant.0).bind(signed(SLICES_WALKED_MAX));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
-        let slice = |row| Ok((column(row, "from_key")?, column(row, "settlements")?));
-        Ok(Slices::new(column(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
+        let slice = |row| Ok((column(row, "from_key")?, number(row, "settlements")?));
+        Ok(Slices::new(number(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
     }
 
-    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage> {
-        let query = sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(limit).bind(start.rest);
+    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: u32) -> StoreResult<RecordPage> {
+        let query =
+            sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(signed(limit)).bind(signed(start.rest));
         let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
         let row = row.ok_or(StoreError::UnknownMerchant(merchant))?;
         let records: Option<String> = column(&row, "records")?;
-        Ok(RecordPage { records: records.unwrap_or_default(), total: column(&row, "total")? })
+        Ok(RecordPage { records: records.unwrap_or_default(), total: number(&row, "total")? })
     }
 }
 
 #[async_trait]
 impl SettlementWrites for PostgresTx {
-    async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
+    async fn settlement_record_many(
+        &mut self,
+        lock: &MerchantLock,
+        settlements: &[NewSettlement],
+    ) -> StoreResult<RecordedBatch> {
+        self.number.check(lock, settlements.iter().map(|settlement| settlement.merchant_id))?;
         let batch = SettlementBatch::new(settlements);
         let recorded = self.insert(&batch.unique).await?;
         let (fresh, known): (Vec<_>, Vec<_>) =
@@ -136,7 +143,7 @@ impl SettlementWrites for PostgresTx {
         let mut conflicting = batch.conflicting;
         conflicting.extend(self.conflicting(&known).await?);
         let recorded = fresh.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
-        Ok(RecordOutcome { recorded, conflicting })
+        Ok(RecordedBatch { recorded, conflicting })
     }
 }
 
@@ -183,8 +190,8 @@ impl PostgresTx {
         let query = sqlx::query(COUNT_SLICES).bind(merchants).bind(list_keys);
         let slices = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         for slice in &slices {
-            let settlements: i64 = column(slice, "settlements")?;
-            if settlements > SLICE_ROWS_MAX {
+            let settlements = number(slice, "settlements")?;
+            if settlements > SLICE_ROWS_MAX.into() {
                 self.cut_slice(slice, settlements).await?;
             }
         }
@@ -192,12 +199,15 @@ impl PostgresTx {
     }
 
     /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
-    async fn cut_slice(&mut self, slice: &PgRow, settlements: i64) -> StoreResult<()> {
+    async fn cut_slice(&mut self, slice: &PgRow, settlements: u64) -> StoreResult<()> {
         let merchant = id(slice, "merchant_id", MerchantId)?;
         let from_key: Vec<u8> = column(slice, "from_key")?;
-        let last_run = settlements / SLICE_ROWS_MIN - 1;
-        let query =
-            sqlx::query(CUT_SLICE).bind(merchant.0).bind(from_key).bind(SLICE_ROWS_MIN).bind(last_run);
+        let last_part = signed(settlements / u64::from(SLICE_ROWS_MIN) - 1);
+        let query = sqlx::query(CUT_SLICE)
+            .bind(merchant.0)
+            .bind(from_key)
+            .bind(signed(SLICE_ROWS_MIN))
+            .bind(last_part);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }

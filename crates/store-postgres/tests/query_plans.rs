@@ -40,13 +40,13 @@ const FILL: [&str; 11] = [
      SELECT md5((n % 5)::text)::uuid, decode(md5(n::text), 'hex'), 128 FROM generate_series(1, 20000) AS n",
     "INSERT INTO settlement_pricing SELECT merchant_id, settlement_id, '1', '1', '1' FROM settlements",
     "INSERT INTO api_keys
-     SELECT md5('k' || n)::uuid, md5(n::text)::uuid, sha256(n::text::bytea), 'beef', NULL, now(), NULL
+     SELECT md5(n::text)::uuid, md5('k' || n)::uuid, sha256(n::text::bytea), 'beef', NULL, now(), NULL
      FROM generate_series(1, 5000) AS n",
     "INSERT INTO operators
      SELECT md5('o' || n)::uuid, 'o' || n, sha256(n::text::bytea), now(), NULL FROM generate_series(1, 5000) AS n",
     "INSERT INTO webhook_endpoints SELECT merchant_id, 'https://m.example', '' FROM merchants",
     "INSERT INTO alerts
-     SELECT md5('a' || n)::uuid, md5((n % 5)::text)::uuid, 'https://m/' || n % 50, 1, '{}', 'timeout', now(), now(),
+     SELECT md5((n % 5)::text)::uuid, md5('a' || n)::uuid, 'https://m/' || n % 50, 1, '{}', 'timeout', now(), now(),
             now(), 1, now() + n * interval '1 second', CASE WHEN n > 50 THEN now() END
      FROM generate_series(1, 20000) AS n",
     "ANALYZE",

@@ -23,5 +23,5 @@ async fn a_merchant_that_is_locked_can_be_passed_over() {
     let mut holder = store.begin().await.unwrap();
     holder.merchant_lock(&[held]).await.unwrap();
     let mut other = store.begin().await.unwrap();
-    assert_eq!(other.merchant_lock_free(&[held, free]).await.unwrap(), [free]);
+    assert_eq!(other.merchant_lock_free(&[held, free]).await.unwrap().merchants(), [free]);
 }

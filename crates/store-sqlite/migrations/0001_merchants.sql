@@ -8,26 +8,37 @@ CREATE TABLE merchants (
     created_at  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- One row a merchant, changed wherever its settlements and deliveries are: the totals of its lists.
+-- One row a merchant, changed wherever its settlements and deliveries are: the totals of its lists, when its
+-- first pending delivery is due, and the shard it is served in: the last bits of its id. Differs because SQLite
+-- has no function for a byte: the last six bits are read from the hexadecimal digits.
 CREATE TABLE merchant_counts (
     merchant_id          BLOB    NOT NULL PRIMARY KEY REFERENCES merchants,
     settlements          INTEGER NOT NULL DEFAULT 0 CHECK (settlements >= 0),
     deliveries_pending   INTEGER NOT NULL DEFAULT 0 CHECK (deliveries_pending >= 0),
     deliveries_delivered INTEGER NOT NULL DEFAULT 0 CHECK (deliveries_delivered >= 0),
-    deliveries_dead      INTEGER NOT NULL DEFAULT 0 CHECK (deliveries_dead >= 0)
+    deliveries_dead      INTEGER NOT NULL DEFAULT 0 CHECK (deliveries_dead >= 0),
+    shard                INTEGER NOT NULL GENERATED ALWAYS AS (
+        (instr('0123456789ABCDEF', substr(hex(merchant_id), 31, 1)) - 1) % 4 * 16
+        + instr('0123456789ABCDEF', substr(hex(merchant_id), 32, 1)) - 1
+    ) VIRTUAL,
+    next_due_at          INTEGER
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX merchant_counts_due ON merchant_counts (shard, next_due_at) WHERE next_due_at IS NOT NULL;
+
+-- A merchant stands in front of the key of every table that grows, and two look-ups go without one: a request
+-- shows a key and nothing else, so that its hash must say whose it is; and an operator revokes a key by its id
+-- alone, as it was printed. Both indexes hold the few keys of merchants, not their history.
 CREATE TABLE api_keys (
-    key_id      BLOB    NOT NULL PRIMARY KEY CHECK (length(key_id) = 16),
     merchant_id BLOB    NOT NULL REFERENCES merchants,
+    key_id      BLOB    NOT NULL UNIQUE CHECK (length(key_id) = 16),
     key_hash    BLOB    NOT NULL UNIQUE CHECK (length(key_hash) = 32),
     last_four   TEXT    NOT NULL,
     label       TEXT,
     created_at  INTEGER NOT NULL,
-    revoked_at  INTEGER
+    revoked_at  INTEGER,
+    PRIMARY KEY (merchant_id, key_id)
 ) STRICT;
-
-CREATE INDEX api_keys_of_merchant ON api_keys (merchant_id, created_at);
 
 -- There is no endpoint without a secret: a cleared one is a deleted row.
 CREATE TABLE webhook_endpoints (

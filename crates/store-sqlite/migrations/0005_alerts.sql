@@ -1,8 +1,8 @@
 -- Alerts: what operations must hear of deliveries that died.
 
 CREATE TABLE alerts (
-    alert_id     BLOB    NOT NULL PRIMARY KEY CHECK (length(alert_id) = 16),
     merchant_id  BLOB    NOT NULL CHECK (length(merchant_id) = 16),
+    alert_id     BLOB    NOT NULL CHECK (length(alert_id) = 16),
     url          TEXT    NOT NULL,
     deaths       INTEGER NOT NULL CHECK (deaths > 0),
     -- Differs because SQLite has no arrays: hyphenated ids, separated by commas.
@@ -14,7 +14,8 @@ CREATE TABLE alerts (
     attempts     INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     -- When it was taken for the first time: no deaths are added any more.
     closed_at    INTEGER CHECK ((closed_at IS NOT NULL) = (attempts > 0)),
-    sent_at      INTEGER CHECK (sent_at IS NULL OR closed_at IS NOT NULL)
+    sent_at      INTEGER CHECK (sent_at IS NULL OR closed_at IS NOT NULL),
+    PRIMARY KEY (merchant_id, alert_id)
 ) STRICT;
 
 -- An endpoint has at most one alert that counts, and one that is under way.

@@ -8,12 +8,13 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, PutOff, StoreError, StoreResult, by_endpoint,
+    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, MerchantLock, PutOff, StoreError,
+    StoreResult, by_endpoint,
 };
 
-use crate::convert::{column, hex, id, json_rows, time};
+use crate::convert::{column, hex, id, json_rows, number, signed, time};
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 /// What stands between the ids of deliveries.
@@ -49,8 +50,8 @@ settle_store::statements! {
         )";
     hot TAKE = "
         UPDATE alerts SET closed_at = ifnull(closed_at, ?1), attempts = attempts + 1, due_at = ?2
-        WHERE alert_id IN (
-            SELECT due.alert_id FROM alerts AS due
+        WHERE (merchant_id, alert_id) IN (
+            SELECT due.merchant_id, due.alert_id FROM alerts AS due
             WHERE due.sent_at IS NULL AND due.due_at <= ?1
               AND (due.closed_at IS NOT NULL OR NOT EXISTS (
                   SELECT 1 FROM alerts AS earlier
@@ -61,12 +62,15 @@ settle_store::statements! {
         RETURNING alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at, attempts";
     hot SENT = "
         UPDATE alerts SET sent_at = ifnull(sent_at, ?2)
-        WHERE alert_id IN (SELECT unhex(value) FROM json_each(?1))";
+        WHERE (merchant_id, alert_id) IN (
+            SELECT unhex(row.value ->> 0), unhex(row.value ->> 1) FROM jsonb_each(?1) AS row
+        )";
     hot PUT_OFF = "
         UPDATE alerts SET due_at = later.due_at
-        FROM (SELECT unhex(row.value ->> 0) AS alert_id, row.value ->> 1 AS due_at FROM jsonb_each(?1) AS row)
-            AS later
-        WHERE alerts.alert_id = later.alert_id";
+        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS alert_id,
+                     row.value ->> 2 AS due_at
+              FROM jsonb_each(?1) AS row) AS later
+        WHERE alerts.merchant_id = later.merchant_id AND alerts.alert_id = later.alert_id";
 }
 
 #[async_trait]
@@ -83,16 +87,18 @@ impl AlertReads for SqliteStore {
 impl AlertWrites for SqliteTx {
     async fn alert_raise_many(
         &mut self,
+        lock: &MerchantLock,
         deaths: &[Death],
         at: Timestamp,
         quiet: Duration,
         entropy: &dyn Entropy,
     ) -> StoreResult<()> {
+        self.number.check(lock, deaths.iter().map(|death| death.merchant_id))?;
         let endpoints = by_endpoint(deaths, at, entropy);
         let rows = json_rows(endpoints.iter().map(|endpoint| {
             let deliveries = separated(&endpoint.delivery_ids);
             let (alert, merchant) = (hex(endpoint.alert_id.0), hex(endpoint.merchant_id.0));
-            (alert, merchant, &endpoint.url, endpoint.deaths, deliveries, &endpoint.last_error)
+            (alert, merchant, &endpoint.url, signed(endpoint.deaths), deliveries, &endpoint.last_error)
         }));
         let characters = ALERT_DELIVERIES_MAX * SEPARATED_ID_LENGTH - SEPARATOR.len_utf8();
         let characters = i64::try_from(characters).unwrap_or(i64::MAX);
@@ -108,19 +114,24 @@ impl AlertWrites for SqliteTx {
         &mut self,
         now: Timestamp,
         hold_until: Timestamp,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<Alert>> {
-        self.writer.connection()?.rows(TAKE, params![now.as_micros(), hold_until.as_micros(), limit], alert)
+        self.writer.connection()?.rows(
+            TAKE,
+            params![now.as_micros(), hold_until.as_micros(), signed(limit)],
+            alert,
+        )
     }
 
-    async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()> {
-        let ids = json_rows(alerts.iter().map(|alert| hex(alert.0)));
+    async fn alert_sent(&mut self, alerts: &[(MerchantId, AlertId)], at: Timestamp) -> StoreResult<()> {
+        let ids = json_rows(alerts.iter().map(|(merchant, alert)| (hex(merchant.0), hex(alert.0))));
         self.writer.connection()?.change(SENT, params![ids, at.as_micros()]).map_err(store_error)?;
         Ok(())
     }
 
     async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()> {
-        let row = |later: &PutOff| (hex(later.alert_id.0), later.due_at.as_micros());
+        let row =
+            |later: &PutOff| (hex(later.merchant_id.0), hex(later.alert_id.0), later.due_at.as_micros());
         self.writer
             .connection()?
             .change(PUT_OFF, [json_rows(alerts.iter().map(row))])
@@ -141,7 +152,7 @@ fn alert(row: &Row<'_>) -> StoreResult<Alert> {
         alert_id: id(row, "alert_id", AlertId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,
         url: column(row, "url")?,
-        deaths: column(row, "deaths")?,
+        deaths: number(row, "deaths")?,
         delivery_ids: delivery_ids
             .map_err(|_| StoreError::unexpected("an alert of deliveries without ids"))?,
         last_error: column(row, "last_error")?,

@@ -7,7 +7,7 @@ use settle_store::{StoreError, StoreResult};
 use crate::SqliteStore;
 use crate::connections::aside;
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 
 const CREATE: &str = "CREATE TABLE bare (id INTEGER PRIMARY KEY, record TEXT NOT NULL)";
 const INSERT: &str = "

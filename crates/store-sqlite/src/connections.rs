@@ -20,7 +20,7 @@ use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tokio::time::Instant;
 
 use crate::error::{is_busy, store_error};
-use crate::run::Run;
+use crate::query::Query;
 
 /// Reading connections that are kept at most; otherwise as many as threads may read at the same time.
 const READERS_KEPT_MAX: usize = 32;
@@ -29,7 +29,7 @@ const LONG_READS_MAX: u32 = 2;
 /// Rows of a batch after which other tasks have their turn: less than a millisecond's work.
 const ROWS_A_TURN: usize = 32;
 /// Rows before a page that are walked in microseconds.
-const OFFSET_NEAR: i64 = 256;
+const OFFSET_NEAR: u64 = 256;
 /// How long a caller waits for its turn; the writer's queue is bounded by it.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a statement waits for another process that holds the file: so often, and so long each time. Who
@@ -112,7 +112,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What statements are run on.
+    /// The connection that the transaction's statements go to.
     pub(crate) fn connection(&self) -> StoreResult<&Connection> {
         let is_whole = |connection: &&Connection| !self.has_begun || !connection.is_autocommit();
         // Some faults take a transaction back. What came after one would be committed without the rest.
@@ -203,7 +203,7 @@ impl Connections {
     /// Reads a page, whose rows are walked to from the beginning.
     pub(crate) async fn read_page<T>(
         &self,
-        offset: i64,
+        offset: u64,
         work: impl FnOnce(&Connection) -> StoreResult<T>,
     ) -> StoreResult<T> {
         if offset > OFFSET_NEAR { self.read_long(work).await } else { self.read(work) }

@@ -9,7 +9,7 @@ use settle_store::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey, Revocatio
 
 use crate::convert::{Hex, column, id, json_rows, optional_time, time};
 use crate::error::{is_foreign_key_violation, store_error};
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {

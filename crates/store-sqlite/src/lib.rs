@@ -20,7 +20,7 @@ use settle_domain::ids::{DispatcherId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx};
+use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
 
 mod alerts;
 pub mod bare;
@@ -31,19 +31,19 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod keys;
+mod master_keys;
 mod merchants;
 mod migrations;
 mod operators;
+mod query;
 mod queue;
-mod rings;
-mod run;
 mod settlements;
 
 #[cfg(feature = "testing")]
 pub mod testing;
 
 use connections::{Connections, Purpose, Writer, aside};
-use run::Run;
+use query::Query;
 
 /// How long a process waits for another one that migrates the same file, and how often it looks.
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);
@@ -63,7 +63,7 @@ pub fn statements() -> Vec<Statement> {
         merchants::STATEMENTS,
         keys::STATEMENTS,
         operators::STATEMENTS,
-        rings::STATEMENTS,
+        master_keys::STATEMENTS,
         settlements::STATEMENTS,
         deliveries::STATEMENTS,
         counts::STATEMENTS,
@@ -133,7 +133,12 @@ fn file_of(url: &str) -> Option<PathBuf> {
 impl Store for SqliteStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
         let writer = self.connections.begin().await?;
-        Ok(Box::new(SqliteTx { writer, counts: CountChanges::default(), recorded_at: None }))
+        Ok(Box::new(SqliteTx {
+            number: TxNumber::next(),
+            writer,
+            counts: CountChanges::default(),
+            recorded_at: None,
+        }))
     }
 
     async fn ping(&self) -> StoreResult<()> {
@@ -156,7 +161,7 @@ impl Store for SqliteStore {
     }
 
     async fn presence(&self, _dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        queue::appear(self.path())
+        queue::take_presence(self.path())
     }
 
     async fn wake_others(&self, _merchants: &[MerchantId]) -> StoreResult<()> {
@@ -170,6 +175,8 @@ impl Store for SqliteStore {
 
 /// The one transaction that writes. It is taken back when it is dropped before it has committed.
 struct SqliteTx {
+    /// What tells its locks from those of another.
+    number: TxNumber,
     writer: Writer,
     /// What is to be counted when it commits.
     counts: CountChanges,

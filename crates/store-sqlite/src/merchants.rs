@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use settle_domain::ids::MerchantId;
-use settle_store::{Merchant, MerchantReads, MerchantWrites, StoreResult};
+use settle_store::{Merchant, MerchantLock, MerchantReads, MerchantWrites, StoreResult};
 use uuid::Uuid;
 
-use crate::convert::{column, id, json_merchants, time};
+use crate::convert::{column, id, json_merchants, signed, time};
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -30,9 +30,9 @@ settle_store::statements! {
 
 #[async_trait]
 impl MerchantReads for SqliteStore {
-    async fn merchant_list(&self, after: Option<MerchantId>, limit: i64) -> StoreResult<Vec<Merchant>> {
+    async fn merchant_list(&self, after: Option<MerchantId>, limit: u32) -> StoreResult<Vec<Merchant>> {
         let after = after.map_or(Uuid::nil(), |after| after.0);
-        self.connections.read(|connection| connection.rows(LIST, params![after, limit], merchant))
+        self.connections.read(|connection| connection.rows(LIST, params![after, signed(limit)], merchant))
     }
 }
 
@@ -47,12 +47,14 @@ impl MerchantWrites for SqliteTx {
         Ok(())
     }
 
-    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
-        self.writer.connection()?.rows(LOCK, [json_merchants(merchants)], |row| id(row, 0, MerchantId))
+    async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
+        let merchant = |row: &Row<'_>| id(row, 0, MerchantId);
+        let found = self.writer.connection()?.rows(LOCK, [json_merchants(merchants)], merchant)?;
+        Ok(self.number.locked(found))
     }
 
     /// The writer is alone: nobody else has any lock.
-    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<Vec<MerchantId>> {
+    async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         self.merchant_lock(merchants).await
     }
 }

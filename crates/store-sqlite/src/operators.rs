@@ -9,7 +9,7 @@ use settle_store::{NewOperator, Operator, OperatorReads, OperatorWrites, Revocat
 
 use crate::convert::{Hex, column, id, json_rows, optional_time, time};
 use crate::error::{store_error, unique_name_error};
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {

@@ -12,19 +12,19 @@ use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{
-    Ask, Claimed, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites, SHARDS,
-    Shard, ShardLease, StoreError, StoreResult,
+    Ask, Claimed, DueMerchant, LeaseToken, Leases, MerchantLock, Presence, QueueDepth, QueueReads,
+    QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult,
 };
 use uuid::Uuid;
 
-use crate::convert::{column, hex, id, json_merchants, json_rows, optional_time, time};
+use crate::convert::{column, hex, id, json_merchants, json_rows, number, optional_time, signed, time};
 use crate::deliveries::delivery;
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 /// Deliveries claimed before other tasks have their turn.
-const CLAIMED_AT_ONCE: i64 = 64;
+const CLAIMED_AT_ONCE: u32 = 64;
 
 settle_store::statements! {
     hot DUE = "
@@ -76,10 +76,10 @@ impl QueueReads for SqliteStore {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let (shards, known) = (json_rows(shards.iter().map(|shard| shard.0)), json_merchants(known));
-        let due = params![shards, until.as_micros(), known, limit];
+        let due = params![shards, until.as_micros(), known, signed(limit)];
         self.connections.read(|connection| connection.rows(DUE, due, due_merchant))
     }
 
@@ -89,7 +89,7 @@ impl QueueReads for SqliteStore {
         taken: &[DeliveryId],
         now: Timestamp,
     ) -> StoreResult<Vec<Claimed>> {
-        let mut by_number: BTreeMap<i64, Vec<MerchantId>> = BTreeMap::new();
+        let mut by_number: BTreeMap<u32, Vec<MerchantId>> = BTreeMap::new();
         for ask in asks {
             by_number.entry(ask.number).or_default().push(ask.merchant_id);
         }
@@ -98,7 +98,7 @@ impl QueueReads for SqliteStore {
         for (number, merchants) in by_number {
             let at_once = usize::try_from(CLAIMED_AT_ONCE / number.max(1)).unwrap_or(1).max(1);
             for merchants in merchants.chunks(at_once) {
-                let asked = (json_merchants(merchants), number, now.as_micros(), &taken);
+                let asked = (json_merchants(merchants), signed(number), now.as_micros(), &taken);
                 found
                     .append(&mut self.connections.read(|connection| connection.rows(CLAIM, asked, claimed))?);
                 tokio::task::yield_now().await;
@@ -133,7 +133,13 @@ impl QueueWrites for SqliteTx {
         Ok(())
     }
 
-    async fn queue_refresh(&mut self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
+    async fn queue_refresh(
+        &mut self,
+        lock: &MerchantLock,
+        merchants: &[MerchantId],
+        at: Timestamp,
+    ) -> StoreResult<()> {
+        self.number.check(lock, merchants.iter().copied())?;
         for merchant in merchants {
             self.counts.of(*merchant);
         }
@@ -160,7 +166,7 @@ impl Presence for FilePresence {
 }
 
 /// Gives the sign, unless another process gives it.
-pub(crate) fn appear(database: &Path) -> StoreResult<Option<Box<dyn Presence>>> {
+pub(crate) fn take_presence(database: &Path) -> StoreResult<Option<Box<dyn Presence>>> {
     let mut path = database.to_owned().into_os_string();
     path.push("-dispatch");
     let unavailable = |fault: std::io::Error| StoreError::Unavailable(fault.into());
@@ -182,8 +188,8 @@ fn due_merchant(row: &Row<'_>) -> StoreResult<DueMerchant> {
 
 fn depth(row: &Row<'_>) -> StoreResult<QueueDepth> {
     Ok(QueueDepth {
-        pending: column(row, "pending")?,
-        dead: column(row, "dead")?,
+        pending: number(row, "pending")?,
+        dead: number(row, "dead")?,
         first_due_at: optional_time(row, "first_due_at")?,
     })
 }

@@ -13,13 +13,14 @@ use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
 use settle_store::{
-    NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites, StoreError, StoreResult,
+    MerchantLock, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
+    StoreError, StoreResult,
 };
 use uuid::Uuid;
 
-use crate::convert::{Hex, column, hex, id, json_rows};
+use crate::convert::{Hex, column, hex, id, json_rows, number, signed};
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -70,19 +71,19 @@ settle_store::statements! {
         ) AS added
         WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
         RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
-    // Cuts one slice into runs of ?3 rows, the last of them with what is left over: ?4 is the number of the
-    // last run.
+    // Cuts one slice into parts of ?3 rows, the last of them with what is left over: ?4 is the number of the
+    // last part.
     hot CUT_SLICE = "
         INSERT INTO settlement_slices (merchant_id, from_key, settlements)
-        SELECT ?1, CASE WHEN run = 0 THEN ?2 ELSE min(list_key) END, count(*) FROM (
-            SELECT list_key, min((row_number() OVER (ORDER BY list_key) - 1) / ?3, ?4) AS run
+        SELECT ?1, CASE WHEN part = 0 THEN ?2 ELSE min(list_key) END, count(*) FROM (
+            SELECT list_key, min((row_number() OVER (ORDER BY list_key) - 1) / ?3, ?4) AS part
             FROM settlements
             WHERE merchant_id = ?1 AND list_key >= ?2 AND list_key < coalesce(
                 (SELECT min(from_key) FROM settlement_slices WHERE merchant_id = ?1 AND from_key > ?2),
                 -- Above every key.
                 x'ffffffffffffffff'
             )
-        ) GROUP BY run
+        ) GROUP BY part
         ON CONFLICT (merchant_id, from_key) DO UPDATE SET settlements = excluded.settlements";
 }
 
@@ -100,20 +101,20 @@ impl SlicedList for SqliteStore {
     }
 
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices> {
-        let asked = params![merchant.0, SLICES_WALKED_MAX];
+        let asked = params![merchant.0, signed(SLICES_WALKED_MAX)];
         let rows = self.connections.read(|connection| {
-            connection.rows(SLICES, asked, |row| Ok((column::<Option<_>>(row, 1)?, column(row, 0)?)))
+            connection.rows(SLICES, asked, |row| Ok((column::<Option<_>>(row, 1)?, number(row, 0)?)))
         })?;
         let mut rows = rows.into_iter();
         let (_, total) = rows.next().ok_or(StoreError::UnknownMerchant(merchant))?;
         Ok(Slices::new(total, rows.filter_map(|(from_key, rows)| Some((from_key?, rows))).collect()))
     }
 
-    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage> {
+    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: u32) -> StoreResult<RecordPage> {
         let read = |connection: &Connection| {
-            connection.row(PAGE, params![merchant.0, start.below, limit, start.rest], |row| {
+            connection.row(PAGE, params![merchant.0, start.below, signed(limit), signed(start.rest)], |row| {
                 let records: Option<String> = column(row, 1)?;
-                Ok(RecordPage { total: column(row, 0)?, records: records.unwrap_or_default() })
+                Ok(RecordPage { total: number(row, 0)?, records: records.unwrap_or_default() })
             })
         };
         let page = self.connections.read_page(start.rest, read).await?;
@@ -123,7 +124,12 @@ impl SlicedList for SqliteStore {
 
 #[async_trait]
 impl SettlementWrites for SqliteTx {
-    async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome> {
+    async fn settlement_record_many(
+        &mut self,
+        lock: &MerchantLock,
+        settlements: &[NewSettlement],
+    ) -> StoreResult<RecordedBatch> {
+        self.number.check(lock, settlements.iter().map(|settlement| settlement.merchant_id))?;
         let batch = SettlementBatch::new(settlements);
         let is_new = self.insert(&batch.unique).await?;
         let (mut fresh, mut known) = (Vec::with_capacity(batch.unique.len()), Vec::new());
@@ -142,7 +148,7 @@ impl SettlementWrites for SqliteTx {
             }
         }
         let recorded = fresh.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
-        Ok(RecordOutcome { recorded, conflicting })
+        Ok(RecordedBatch { recorded, conflicting })
     }
 }
 
@@ -153,7 +159,7 @@ type Stored = HashMap<(MerchantId, SettlementId), (Record, Option<InternalPricin
 struct Slice {
     merchant: Uuid,
     from_key: Vec<u8>,
-    settlements: i64,
+    settlements: u64,
 }
 
 impl SqliteTx {
@@ -189,12 +195,9 @@ impl SqliteTx {
         let keys = json_rows(fresh.iter().map(|row| (hex(row.merchant_id.0), Hex(*row.list_key.as_bytes()))));
         let mut long = Vec::new();
         self.writer.connection()?.rows(COUNT_SLICES, [keys], |row| {
-            if column::<i64>(row, 2)? > SLICE_ROWS_MAX {
-                long.push(Slice {
-                    merchant: column(row, 0)?,
-                    from_key: column(row, 1)?,
-                    settlements: column(row, 2)?,
-                });
+            let settlements = number(row, 2)?;
+            if settlements > SLICE_ROWS_MAX.into() {
+                long.push(Slice { merchant: column(row, 0)?, from_key: column(row, 1)?, settlements });
             }
             Ok(())
         })?;
@@ -208,8 +211,8 @@ impl SqliteTx {
 
     /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
     fn cut_slice(&self, slice: &Slice) -> StoreResult<()> {
-        let last_run = slice.settlements / SLICE_ROWS_MIN - 1;
-        let cut = params![slice.merchant, slice.from_key, SLICE_ROWS_MIN, last_run];
+        let last_part = signed(slice.settlements / u64::from(SLICE_ROWS_MIN) - 1);
+        let cut = params![slice.merchant, slice.from_key, signed(SLICE_ROWS_MIN), last_part];
         self.writer.connection()?.change(CUT_SLICE, cut).map_err(store_error)?;
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use settle_domain::ids::SettlementId;
-use settle_store::conformance::fixtures::{at, fresh_uuid, merchant, record, settlement, settlements};
+use settle_store::conformance::fixtures::{at, merchant, record, settlement, settlements, unique_uuid};
 use settle_store::{QueueReads, Store, StoreError};
 use settle_store_sqlite::SqliteStore;
 use settle_store_sqlite::testing::scratch_url;
@@ -40,8 +40,9 @@ async fn nothing_is_left_of_a_transaction_that_is_dropped() {
     store.migrate().await.unwrap();
     let merchant = merchant(&store).await;
     let mut tx = store.begin().await.unwrap();
-    let new = settlement(merchant, SettlementId(fresh_uuid()), at(0));
-    assert_eq!(tx.settlement_record_many(std::slice::from_ref(&new)).await.unwrap().recorded.len(), 1);
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    let new = settlement(merchant, SettlementId(unique_uuid()), at(0));
+    assert_eq!(tx.settlement_record_many(&lock, std::slice::from_ref(&new)).await.unwrap().recorded.len(), 1);
     drop(tx);
     assert_eq!(settlements(&store, merchant, 1, 0).await.total, 0);
     assert_eq!(record(&store, &[new]).await.recorded.len(), 1, "the next one begins anew");
@@ -60,7 +61,8 @@ async fn readers_and_writers_of_many_tasks_see_whole_transactions() {
         tasks.spawn(async move {
             for round in 0..EACH {
                 // Two at a time: a page with an odd total would have seen half of a transaction.
-                let pair = [0, 1].map(|_| settlement(merchant, SettlementId(fresh_uuid()), at(round as u64)));
+                let pair =
+                    [0, 1].map(|_| settlement(merchant, SettlementId(unique_uuid()), at(round as u64)));
                 assert_eq!(record(&*store, &pair).await.recorded.len(), 2);
                 let page = settlements(&*store, merchant, 10, 300).await;
                 assert_eq!(page.total % 2, 0);
@@ -71,7 +73,7 @@ async fn readers_and_writers_of_many_tasks_see_whole_transactions() {
     while let Some(task) = tasks.join_next().await {
         task.unwrap();
     }
-    let all = i64::try_from(TASKS * EACH * 2).unwrap();
+    let all = u64::try_from(TASKS * EACH * 2).unwrap();
     assert_eq!(settlements(&*store, merchant, 1, 0).await.total, all);
     store.close().await;
     let late = store.ping().await;

@@ -13,7 +13,7 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 
-use crate::StoreResult;
+use crate::{MerchantLock, StoreResult};
 
 /// Deliveries that an alert names; further ones are only counted.
 pub const ALERT_DELIVERIES_MAX: usize = 100;
@@ -41,7 +41,7 @@ pub struct Alert {
     /// The endpoint they should have reached.
     pub url: String,
     /// How many died.
-    pub deaths: i64,
+    pub deaths: u64,
     /// The first of them, at most [`ALERT_DELIVERIES_MAX`].
     pub delivery_ids: Vec<DeliveryId>,
     /// Why the last one of them died.
@@ -64,7 +64,7 @@ pub struct EndpointDeaths {
     /// The endpoint.
     pub url: String,
     /// How many died.
-    pub deaths: i64,
+    pub deaths: u64,
     /// The first of them, at most [`ALERT_DELIVERIES_MAX`].
     pub delivery_ids: Vec<DeliveryId>,
     /// Why the last one of them died.
@@ -96,6 +96,8 @@ pub fn by_endpoint(deaths: &[Death], at: Timestamp, entropy: &dyn Entropy) -> Ve
 /// An alert that could not be sent, and when to try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutOff {
+    /// Whose it is.
+    pub merchant_id: MerchantId,
     /// Which alert.
     pub alert_id: AlertId,
     /// When it is due again.
@@ -114,9 +116,10 @@ pub trait AlertReads {
 pub trait AlertWrites {
     /// Adds deaths to the open alerts of their endpoints, or opens them: due at once, or the quiet time after
     /// the endpoint's last alert was closed, whichever is later. Called in the transaction that records the
-    /// deaths, whose merchants are locked first.
+    /// deaths.
     async fn alert_raise_many(
         &mut self,
+        lock: &MerchantLock,
         deaths: &[Death],
         at: Timestamp,
         quiet: Duration,
@@ -130,11 +133,11 @@ pub trait AlertWrites {
         &mut self,
         now: Timestamp,
         hold_until: Timestamp,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<Alert>>;
 
     /// Remembers that alerts were sent: they are never due again.
-    async fn alert_sent(&mut self, alerts: &[AlertId], at: Timestamp) -> StoreResult<()>;
+    async fn alert_sent(&mut self, alerts: &[(MerchantId, AlertId)], at: Timestamp) -> StoreResult<()>;
 
     /// Makes alerts that could not be sent due at another time.
     async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()>;

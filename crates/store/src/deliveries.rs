@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
-use settle_domain::settlement::EVENT_TYPE;
 use settle_domain::time::Timestamp;
 use uuid::Uuid;
 
-use crate::StoreResult;
+use crate::{MerchantLock, StoreResult};
 
 /// A delivery to be enqueued: pending, no attempt made, due at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +17,10 @@ pub struct NewDelivery {
     pub merchant_id: MerchantId,
     /// Which delivery. Made at the time at which it is enqueued: the log is in the order of these ids.
     pub delivery_id: DeliveryId,
-    /// What it tells of.
+    /// The settlement it tells of.
     pub settlement_id: SettlementId,
+    /// What happened to it.
+    pub event_type: EventType,
     /// The endpoint, frozen.
     pub url: String,
     /// When it is enqueued.
@@ -31,7 +33,7 @@ impl From<&NewDelivery> for Delivery {
         Delivery {
             delivery_id: new.delivery_id,
             settlement_id: new.settlement_id,
-            event_type: EVENT_TYPE.to_owned(),
+            event_type: new.event_type,
             status: DeliveryStatus::Pending,
             attempts: 0,
             created_at: new.created_at,
@@ -122,11 +124,11 @@ pub trait DeliveryReads {
         &self,
         filter: &DeliveryFilter,
         after: Option<DeliveryCursor>,
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>>;
 
     /// How many deliveries match, for each merchant that has any, in the order of their ids.
-    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, i64)>>;
+    async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, u64)>>;
 
     /// The deliveries with the given ids, for an operator who does not know whose they are.
     async fn delivery_find_many(&self, deliveries: &[DeliveryId])
@@ -136,21 +138,27 @@ pub trait DeliveryReads {
 /// Changes to deliveries.
 #[async_trait]
 pub trait DeliveryWrites: Send {
-    /// Enqueues deliveries. Their merchants are locked first.
-    async fn delivery_enqueue_many(&mut self, deliveries: &[NewDelivery]) -> StoreResult<()>;
+    /// Enqueues deliveries.
+    async fn delivery_enqueue_many(
+        &mut self,
+        lock: &MerchantLock,
+        deliveries: &[NewDelivery],
+    ) -> StoreResult<()>;
 
     /// Stores where deliveries stand after an attempt; only those that are pending and as they were seen are
-    /// changed, and given. Their merchants are locked first.
+    /// changed, and given.
     async fn delivery_record_many(
         &mut self,
+        lock: &MerchantLock,
         states: &[DeliveryState],
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>>;
 
     /// Makes dead deliveries pending again, their counters at 0 and due now. Gives those that were changed:
-    /// what the merchant does not have, or is not dead, is left out. Their merchants are locked first.
+    /// what the merchant does not have, or is not dead, is left out.
     async fn delivery_requeue_many(
         &mut self,
+        lock: &MerchantLock,
         deliveries: &[(MerchantId, DeliveryId)],
         at: Timestamp,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>>;
@@ -158,11 +166,12 @@ pub trait DeliveryWrites: Send {
     /// The same for one. `None` when the merchant has no such delivery, or it is not dead.
     async fn delivery_requeue(
         &mut self,
+        lock: &MerchantLock,
         merchant: MerchantId,
         delivery: DeliveryId,
         at: Timestamp,
     ) -> StoreResult<Option<Delivery>> {
-        let requeued = self.delivery_requeue_many(&[(merchant, delivery)], at).await?;
+        let requeued = self.delivery_requeue_many(lock, &[(merchant, delivery)], at).await?;
         Ok(requeued.into_iter().next().map(|(_, delivery)| delivery))
     }
 }

@@ -5,7 +5,7 @@ use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 
-use crate::StoreResult;
+use crate::{MerchantLock, StoreResult};
 
 /// Questions about endpoints.
 #[async_trait]
@@ -17,18 +17,28 @@ pub trait EndpointReads {
 /// Changes to endpoints.
 #[async_trait]
 pub trait EndpointWrites {
-    /// The endpoints of the given merchants that have one, as this transaction sees them. Its merchants are
-    /// locked first ([`merchant_lock`](crate::MerchantWrites::merchant_lock)), so that what is read stays
-    /// true.
+    /// The endpoints of the given merchants that have one, as this transaction sees them. What is read stays
+    /// true until it ends.
     async fn endpoint_find_locked(
         &mut self,
+        lock: &MerchantLock,
         merchants: &[MerchantId],
     ) -> StoreResult<Vec<(MerchantId, Endpoint)>>;
 
     /// Stores a merchant's endpoint, in place of the one it had.
-    async fn endpoint_put(&mut self, merchant: MerchantId, endpoint: &Endpoint) -> StoreResult<()>;
+    async fn endpoint_put(
+        &mut self,
+        lock: &MerchantLock,
+        merchant: MerchantId,
+        endpoint: &Endpoint,
+    ) -> StoreResult<()>;
 
     /// Removes a merchant's endpoint and secret, and ends its pending deliveries: they become dead and say
-    /// why. Gives the number of deliveries ended. The merchant is locked first.
-    async fn endpoint_clear(&mut self, merchant: MerchantId, at: Timestamp) -> StoreResult<i64>;
+    /// why. Gives the number of deliveries ended.
+    async fn endpoint_clear(
+        &mut self,
+        lock: &MerchantLock,
+        merchant: MerchantId,
+        at: Timestamp,
+    ) -> StoreResult<u64>;
 }

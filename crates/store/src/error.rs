@@ -7,7 +7,7 @@ use settle_domain::ids::MerchantId;
 /// A storage call that failed. The cause is for the log, never for a client.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database is away, or too busy to answer in time. Trying again later may work.
+    /// The database is away, or does not answer in time. Trying again later may work.
     #[error("the database is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
     /// The database answered in a way that this version does not expect: a bug, or a damaged row.

@@ -15,6 +15,7 @@
 //! 2. Write the SQL in the same file of both backends, inside `statements!`, as `hot` when a request or a
 //!    delivery waits for it. Batches are one statement, not a loop. Where the backends differ, a comment says
 //!    "differs because".
+//!    A write that needs its merchants' locks takes `&MerchantLock`, and checks it before anything else.
 //! 3. Add the behaviour to the noun's file in `conformance`, and to the model there if it changes what
 //!    lists show.
 //! 4. The backends' tests pick it up by themselves, and read the plan of every hot statement.
@@ -36,10 +37,11 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod keys;
+mod locks;
+mod master_keys;
 mod merchants;
 mod operators;
 mod queue;
-mod rings;
 mod settlements;
 pub mod slices;
 pub mod statements;
@@ -58,15 +60,16 @@ pub use deliveries::{
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use error::StoreError;
 pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};
+pub use locks::{MerchantLock, TxNumber};
+pub use master_keys::{MasterKeyReads, MasterKeyWrites};
 pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites};
 pub use queue::{
     Ask, Claimed, DUE_LAG, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites,
     SHARDS, Shard, ShardLease,
 };
-pub use rings::{RingReads, RingWrites};
 pub use settlements::{
-    BATCH_MAX, ListKey, NewSettlement, RecordOutcome, SettlementBatch, SettlementReads, SettlementWrites,
+    BATCH_MAX, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
 };
 
 /// What a storage call gives.
@@ -82,7 +85,7 @@ pub trait Reads:
     + EndpointReads
     + QueueReads
     + AlertReads
-    + RingReads
+    + MasterKeyReads
     + Send
     + Sync
 {
@@ -97,7 +100,7 @@ impl<T> Reads for T where
         + EndpointReads
         + QueueReads
         + AlertReads
-        + RingReads
+        + MasterKeyReads
         + Send
         + Sync
 {
@@ -114,7 +117,7 @@ pub trait Tx:
     + EndpointWrites
     + QueueWrites
     + AlertWrites
-    + RingWrites
+    + MasterKeyWrites
     + Send
 {
     /// Makes everything written durable, all of it at once.

@@ -16,7 +16,7 @@ use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use uuid::Uuid;
 
-use crate::StoreResult;
+use crate::{MerchantLock, StoreResult};
 
 /// Shards, and so the number of dispatchers that can share the work.
 pub const SHARDS: i16 = 64;
@@ -82,7 +82,7 @@ pub struct Ask {
     /// Which merchant.
     pub merchant_id: MerchantId,
     /// How many, at most. Powers of two keep the asks of many merchants in few statements.
-    pub number: i64,
+    pub number: u32,
 }
 
 /// A delivery that is due, with all that an attempt needs.
@@ -102,9 +102,9 @@ pub struct Claimed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueDepth {
     /// Deliveries that are pending.
-    pub pending: i64,
+    pub pending: u64,
     /// Deliveries that are dead.
-    pub dead: i64,
+    pub dead: u64,
     /// When the first pending one is due, or was, of merchants that have any; see [`DueMerchant::due_at`].
     pub first_due_at: Option<Timestamp>,
 }
@@ -128,7 +128,7 @@ pub trait QueueReads {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>>;
 
     /// What is due now, each merchant's first due first, without those taken already. It costs the same
@@ -155,8 +155,13 @@ pub trait QueueWrites {
     async fn queue_release(&mut self, leases: &[ShardLease]) -> StoreResult<()>;
 
     /// Finds out anew when merchants are due: those that count as due for longer than [`DUE_LAG`] and have
-    /// nothing left count as due no more. Their merchants are locked first.
-    async fn queue_refresh(&mut self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()>;
+    /// nothing left count as due no more.
+    async fn queue_refresh(
+        &mut self,
+        lock: &MerchantLock,
+        merchants: &[MerchantId],
+        at: Timestamp,
+    ) -> StoreResult<()>;
 
     /// Those of the given leases that still hold. They hold until this transaction ends: nobody can take the
     /// shards meanwhile.

@@ -12,7 +12,7 @@ use settle_domain::pricing::InternalPricing;
 use settle_domain::settlement::{CompletedSettlement, Record, RecordPage};
 use settle_domain::time::Timestamp;
 
-use crate::StoreResult;
+use crate::{MerchantLock, StoreResult};
 
 /// Settlements in one call of [`SettlementWrites::settlement_record_many`], at most.
 pub const BATCH_MAX: usize = 1_000;
@@ -69,9 +69,9 @@ impl From<CompletedSettlement> for NewSettlement {
     }
 }
 
-/// What became of a batch.
+/// What a batch has made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RecordOutcome {
+pub struct RecordedBatch {
     /// Those that were new, in the order given.
     pub recorded: Vec<(MerchantId, SettlementId)>,
     /// Those whose id the merchant already has, with other content. Whoever sees one rolls back.
@@ -117,8 +117,12 @@ pub trait SettlementReads {
 #[async_trait]
 pub trait SettlementWrites {
     /// Records completed settlements, at most [`BATCH_MAX`] of them. One that is there with the same content
-    /// is left alone, one with other content is reported as conflicting. Their merchants are locked first.
-    async fn settlement_record_many(&mut self, settlements: &[NewSettlement]) -> StoreResult<RecordOutcome>;
+    /// is left alone, one with other content is reported as conflicting.
+    async fn settlement_record_many(
+        &mut self,
+        lock: &MerchantLock,
+        settlements: &[NewSettlement],
+    ) -> StoreResult<RecordedBatch>;
 }
 
 #[cfg(test)]

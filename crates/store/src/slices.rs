@@ -1,17 +1,18 @@
 //! Finding a page deep in a merchant's list without walking there.
 //!
-//! A list is cut into *slices*: runs of consecutive settlements whose number is kept in the database. To skip
-//! 10,000 rows a backend reads the newest slices, skips whole ones, and walks only the rest.
+//! A list is cut into *slices*, and the database keeps how many settlements each has. To skip 10,000 rows a
+//! backend reads the newest slices, skips whole ones, and walks only the rest.
 //!
 //! What was read is remembered. Settlements are only ever added, so a list with the same total is the same
 //! list: a page that comes with the total the slices were read with was found in the right place, whoever
 //! else writes, on whatever node. With another total the slices are read again; if that too is overtaken, the
 //! rows are walked.
 
-use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use lru::LruCache;
 use settle_domain::ids::MerchantId;
 use settle_domain::page::{OFFSET_MAX, PageRequest};
 use settle_domain::settlement::RecordPage;
@@ -19,13 +20,13 @@ use settle_domain::settlement::RecordPage;
 use crate::StoreResult;
 
 /// A slice with more rows than this is cut. An offset below it is walked row by row.
-pub const SLICE_ROWS_MAX: i64 = 128;
+pub const SLICE_ROWS_MAX: u32 = 128;
 /// Rows in each slice after a cut; every slice but a merchant's only one has at least as many.
-pub const SLICE_ROWS_MIN: i64 = 64;
+pub const SLICE_ROWS_MIN: u32 = 64;
 /// The slices that must be looked at to skip the most rows a caller may skip.
-pub const SLICES_WALKED_MAX: i64 = OFFSET_MAX / SLICE_ROWS_MIN + 2;
+pub const SLICES_WALKED_MAX: u32 = OFFSET_MAX / SLICE_ROWS_MIN + 2;
 /// Merchants whose slices are remembered: some two megabytes.
-const REMEMBERED_MAX: usize = 256;
+const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
 /// Above every list key: no time of ours starts with eight set bits.
 pub const ABOVE_ALL: [u8; 8] = [0xff; 8];
@@ -33,9 +34,9 @@ pub const ABOVE_ALL: [u8; 8] = [0xff; 8];
 /// The newest slices of a list, and the total it had when they were read.
 #[derive(Debug)]
 pub struct Slices {
-    total: i64,
+    total: u64,
     /// For each slice, newest first: its first key, and how many rows are skipped with it and all newer ones.
-    skipped: Vec<(Vec<u8>, i64)>,
+    skipped: Vec<(Vec<u8>, u64)>,
 }
 
 /// Where to start to skip a number of rows: below this key, with so many rows left to skip.
@@ -44,13 +45,13 @@ pub struct Start<'a> {
     /// The key.
     pub below: &'a [u8],
     /// The rows left to skip.
-    pub rest: i64,
+    pub rest: u64,
 }
 
 impl Slices {
     /// Slices in the order of their keys, newest first, each with the number of its rows.
     #[must_use]
-    pub fn new(total: i64, slices: Vec<(Vec<u8>, i64)>) -> Slices {
+    pub fn new(total: u64, slices: Vec<(Vec<u8>, u64)>) -> Slices {
         let mut sum = 0;
         let skipped = slices.into_iter().map(|(from_key, rows)| {
             sum += rows;
@@ -61,13 +62,14 @@ impl Slices {
 
     /// The total the list had.
     #[must_use]
-    pub fn total(&self) -> i64 {
+    pub fn total(&self) -> u64 {
         self.total
     }
 
     /// Where to start to skip so many rows.
     #[must_use]
-    pub fn start(&self, offset: i64) -> Start<'_> {
+    pub fn start(&self, offset: u32) -> Start<'_> {
+        let offset = u64::from(offset);
         let whole = self.skipped.partition_point(|(_, skipped)| *skipped <= offset);
         match whole.checked_sub(1).map(|last| &self.skipped[last]) {
             None => Start { below: &ABOVE_ALL, rest: offset },
@@ -76,9 +78,16 @@ impl Slices {
     }
 }
 
-/// The slices read last, by merchant. Bounded: when it is full it starts over.
-#[derive(Debug, Default)]
-pub struct SliceMemory(Mutex<HashMap<MerchantId, Arc<Slices>>>);
+/// The slices read last, by merchant. Bounded: when it is full, the merchant that nobody has asked for the
+/// longest is forgotten.
+#[derive(Debug)]
+pub struct SliceMemory(Mutex<LruCache<MerchantId, Arc<Slices>>>);
+
+impl Default for SliceMemory {
+    fn default() -> SliceMemory {
+        SliceMemory(Mutex::new(LruCache::new(REMEMBERED_MAX)))
+    }
+}
 
 impl SliceMemory {
     /// The slices that were read last.
@@ -89,11 +98,7 @@ impl SliceMemory {
 
     /// Remembers slices that were just read.
     pub fn remember(&self, merchant: MerchantId, slices: &Arc<Slices>) {
-        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if remembered.len() >= REMEMBERED_MAX && !remembered.contains_key(&merchant) {
-            remembered.clear();
-        }
-        remembered.insert(merchant, slices.clone());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).put(merchant, slices.clone());
     }
 }
 
@@ -107,7 +112,7 @@ pub trait SlicedList {
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices>;
 
     /// A page from the given start, and the total in the same snapshot.
-    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: i64) -> StoreResult<RecordPage>;
+    async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: u32) -> StoreResult<RecordPage>;
 }
 
 /// A page of a merchant's list, at a cost that depends neither on its depth nor on the list's length.
@@ -117,7 +122,7 @@ pub async fn page(
     request: PageRequest,
 ) -> StoreResult<RecordPage> {
     let (limit, offset) = (request.limit(), request.offset());
-    let walked = Start { below: &ABOVE_ALL, rest: offset };
+    let walked = Start { below: &ABOVE_ALL, rest: offset.into() };
     if offset < SLICE_ROWS_MAX {
         return list.page_from(merchant, walked, limit).await;
     }
@@ -153,13 +158,18 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_is_bounded() {
+    fn a_full_memory_forgets_who_was_not_asked_for_the_longest() {
         let memory = SliceMemory::default();
         let slices = Arc::new(Slices::new(0, Vec::new()));
-        for number in 0..=REMEMBERED_MAX as u128 {
-            memory.remember(MerchantId(uuid::Uuid::from_u128(number)), &slices);
+        let merchant = |number: usize| MerchantId(uuid::Uuid::from_u128(number as u128));
+        for number in 0..REMEMBERED_MAX.get() {
+            memory.remember(merchant(number), &slices);
         }
-        assert_eq!(memory.0.lock().unwrap().len(), 1);
-        assert!(memory.recall(MerchantId(uuid::Uuid::from_u128(REMEMBERED_MAX as u128))).is_some());
+        assert!(memory.recall(merchant(0)).is_some());
+        memory.remember(merchant(REMEMBERED_MAX.get()), &slices);
+        assert_eq!(memory.0.lock().unwrap().len(), REMEMBERED_MAX.get());
+        let is_known = |number| memory.recall(merchant(number)).is_some();
+        assert!(is_known(0) && is_known(2) && is_known(REMEMBERED_MAX.get()));
+        assert!(!is_known(1));
     }
 }

@@ -20,14 +20,14 @@ pub struct DeliveryPage {
     #[schema(value_type = Vec<DeliverySchema>)]
     deliveries: Vec<Delivery>,
     /// The page size that was asked for.
-    #[schema(minimum = 1, maximum = 200, examples(50))]
-    limit: i64,
+    #[schema(minimum = 1, maximum = 200, examples(50), value_type = i64)]
+    limit: u32,
     /// The rows that were skipped.
-    #[schema(minimum = 0, maximum = 10000, examples(0))]
-    offset: i64,
+    #[schema(minimum = 0, maximum = 10000, examples(0), value_type = i64)]
+    offset: u32,
     /// All the caller's deliveries that match the filter, exactly, in the same snapshot as the page.
-    #[schema(minimum = 0, examples(1))]
-    total: i64,
+    #[schema(minimum = 0, examples(1), value_type = i64)]
+    total: u64,
 }
 
 operation_errors! {

@@ -36,8 +36,8 @@ pub async fn redeliver(
 ) -> Result<Response, RedeliverError> {
     let delivery_id = delivery_id(parameters).ok_or(RedeliverError::NotFound)?;
     let mut work = state.outbox.begin().await?;
-    work.merchant_lock(&[caller.merchant_id]).await?;
-    let requeued = work.requeue(&[(caller.merchant_id, delivery_id)], state.clock.now()).await?;
+    let lock = work.merchant_lock(&[caller.merchant_id]).await?;
+    let requeued = work.requeue(&lock, &[(caller.merchant_id, delivery_id)], state.clock.now()).await?;
     let (_, delivery) = requeued.into_iter().next().ok_or(RedeliverError::NotFound)?;
     work.commit().await?;
     Ok(serialized(&delivery)?)

@@ -10,7 +10,7 @@ use settle_domain::error_code::{ErrorCode, FieldFault};
 use settle_domain::ids::MerchantId;
 use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::guard::UrlFault;
-use settle_store::{StoreError, StoreResult, Tx};
+use settle_store::{MerchantLock, StoreError, StoreResult, Tx};
 use utoipa::ToSchema;
 
 use super::WebhookConfiguration;
@@ -85,23 +85,20 @@ pub async fn update_webhook(
         UrlRequest::Keep | UrlRequest::Clear => None,
     };
     let mut tx = state.store.begin().await?;
-    let current = locked_endpoint(&mut *tx, caller.merchant_id).await?;
+    let lock = tx.merchant_lock(&[caller.merchant_id]).await?;
+    let found = tx.endpoint_find_locked(&lock, &[caller.merchant_id]).await?;
+    let current = found.into_iter().next().map(|(_, endpoint)| endpoint);
     let change = request.decide(current.is_some(), url_fault)?;
-    let endpoint = apply(&state, &mut *tx, caller.merchant_id, current, change).await?;
+    let endpoint = apply(&state, &mut *tx, &lock, caller.merchant_id, current, change).await?;
     tx.commit().await?;
     Ok(serialized(&WebhookConfiguration::of(endpoint.as_ref()))?)
-}
-
-async fn locked_endpoint(tx: &mut dyn Tx, merchant: MerchantId) -> StoreResult<Option<Endpoint>> {
-    tx.merchant_lock(&[merchant]).await?;
-    let found = tx.endpoint_find_locked(&[merchant]).await?;
-    Ok(found.into_iter().next().map(|(_, endpoint)| endpoint))
 }
 
 /// Carries the change out and gives the endpoint as it is afterwards.
 async fn apply(
     state: &ApiState,
     tx: &mut dyn Tx,
+    lock: &MerchantLock,
     merchant: MerchantId,
     current: Option<Endpoint>,
     change: EndpointChange,
@@ -109,7 +106,7 @@ async fn apply(
     let (url, secret) = match change {
         EndpointChange::Nothing => return Ok(current),
         EndpointChange::Clear => {
-            tx.endpoint_clear(merchant, state.clock.now()).await?;
+            tx.endpoint_clear(lock, merchant, state.clock.now()).await?;
             return Ok(None);
         }
         EndpointChange::Set { url, secret } => (url, secret),
@@ -121,7 +118,7 @@ async fn apply(
         return Err(StoreError::unexpected("an endpoint without a URL or a secret"));
     };
     let endpoint = Endpoint { url, secret };
-    tx.endpoint_put(merchant, &endpoint).await?;
+    tx.endpoint_put(lock, merchant, &endpoint).await?;
     Ok(Some(endpoint))
 }
 

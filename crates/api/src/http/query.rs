@@ -28,9 +28,9 @@ impl Parameters {
     fn integer(
         &self,
         field: &'static str,
-        default: i64,
-        range: std::ops::RangeInclusive<i64>,
-    ) -> Result<i64, FieldFault> {
+        default: u32,
+        range: std::ops::RangeInclusive<u32>,
+    ) -> Result<u32, FieldFault> {
         let Some(text) = self.once(field)? else {
             return Ok(default);
         };
@@ -75,7 +75,7 @@ impl Paging {
 }
 
 /// Reads a number written with digits alone: no sign, no leading zero.
-fn canonical_integer(text: &str) -> Option<i64> {
+fn canonical_integer(text: &str) -> Option<u32> {
     let canonical = text == "0" || (!text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit()));
     if canonical { text.parse().ok() } else { None }
 }
@@ -84,7 +84,7 @@ fn canonical_integer(text: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn parse(query: &str) -> Result<(i64, i64), Vec<&'static str>> {
+    fn parse(query: &str) -> Result<(u32, u32), Vec<&'static str>> {
         let mut faults = Vec::new();
         match Paging::parse(&Parameters::new(Some(query)), &mut faults) {
             Some(page) => Ok((page.limit(), page.offset())),
@@ -97,9 +97,22 @@ mod tests {
         assert_eq!(parse(""), Ok((50, 0)));
         assert_eq!(parse("limit=1"), Ok((1, 0)));
         assert_eq!(parse("limit=200&offset=10000"), Ok((200, 10_000)));
-        for bad in
-            ["0", "201", "-1", "abc", "", "1.0", "%2B5", "+5", "9223372036854775808", "01", "1e2", " 1", "１"]
-        {
+        for bad in [
+            "0",
+            "201",
+            "-1",
+            "abc",
+            "",
+            "1.0",
+            "%2B5",
+            "+5",
+            "4294967297",
+            "9223372036854775808",
+            "01",
+            "1e2",
+            " 1",
+            "１",
+        ] {
             assert_eq!(parse(&format!("limit={bad}")), Err(vec!["limit"]), "{bad}");
         }
     }

@@ -104,7 +104,7 @@ impl DeliveryQueue for Watched {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let due = self.queue.due(shards, until, known, limit).await?;
         self.tell(Step::Looked);
@@ -273,7 +273,7 @@ impl Dispatching {
     pub async fn alerts(&self) -> Vec<Alert> {
         let mut tx = self.merchant.service.store.begin().await.expect("a transaction");
         let alerts = tx.alert_take(self.now(), Timestamp::MAX, 100).await.expect("alerts");
-        let ids: Vec<_> = alerts.iter().map(|alert| alert.alert_id).collect();
+        let ids: Vec<_> = alerts.iter().map(|alert| (alert.merchant_id, alert.alert_id)).collect();
         tx.alert_sent(&ids, self.now()).await.expect("sent");
         tx.commit().await.expect("a commit");
         alerts

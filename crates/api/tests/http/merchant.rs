@@ -106,7 +106,7 @@ pub fn answered() -> DeliveryEvent {
 /// A settlement record as a merchant sees it, with some fields put in.
 pub fn settlement(fields: Value) -> Value {
     let mut settlement = json!({
-        "settlement_id": fixtures::fresh_uuid(),
+        "settlement_id": fixtures::unique_uuid(),
         "completed_at": "2026-01-31T12:31:02.120000+00:00",
         "occurred_at": "2026-01-31T12:30:55.000000+00:00",
         "payin_reference": "E18236120202601311230s0a1b2c3d4e",

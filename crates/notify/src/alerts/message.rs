@@ -14,7 +14,7 @@ struct Message<'a> {
     alert_id: AlertId,
     merchant_id: MerchantId,
     webhook_url: &'a str,
-    deaths: i64,
+    deaths: u64,
     delivery_ids: &'a [DeliveryId],
     last_error: &'a str,
     first_at: Timestamp,

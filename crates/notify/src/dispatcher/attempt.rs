@@ -154,8 +154,9 @@ async fn fly(
     let started = Instant::now();
     let delivery = &flight.claimed.delivery;
     let attempt = AssertUnwindSafe(async {
-        let body = flight.claimed.record.notification();
-        let notification = Notification::sign(&secret, delivery.delivery_id, body, clock.now());
+        let event = delivery.event_type;
+        let body = flight.claimed.record.notification(event);
+        let notification = Notification::sign(&secret, delivery.delivery_id, event, body, clock.now());
         transport.attempt(&delivery.url, notification).await
     });
     let attempt = attempt.catch_unwind().await;

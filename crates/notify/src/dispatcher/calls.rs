@@ -27,7 +27,7 @@ pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// When the dispatcher looks again after a look that found as many merchants as it may.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Merchants that one look may find.
-pub(super) const MERCHANTS_FOUND_MAX: i64 = 4_096;
+pub(super) const MERCHANTS_FOUND_MAX: u32 = 4_096;
 /// How often the dispatcher measures the queue for the metrics.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
 /// How long an outcome may wait for others to be recorded with it.
@@ -92,7 +92,7 @@ static LOOK: Row = Row {
             async move { queue.due(&shards, until, &known, MERCHANTS_FOUND_MAX).await },
             |service, found| {
                 let found = found.unwrap_or_default();
-                let is_full = i64::try_from(found.len()).is_ok_and(|number| number >= MERCHANTS_FOUND_MAX);
+                let is_full = u32::try_from(found.len()).is_ok_and(|number| number >= MERCHANTS_FOUND_MAX);
                 service.looked(found);
                 Instant::now() + if is_full { LOOK_AGAIN } else { LOOK_INTERVAL }
             },

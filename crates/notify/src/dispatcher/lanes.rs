@@ -214,7 +214,7 @@ impl Lanes {
             lane.asked = number;
             lane.hungry = false;
             rows += number;
-            asks.push(Ask { merchant_id, number: i64::try_from(number).unwrap_or(i64::MAX) });
+            asks.push(Ask { merchant_id, number: u32::try_from(number).unwrap_or(u32::MAX) });
         }
         // Those for whom there was no room keep their place.
         while let Some(merchant) = passed_over.pop_back() {

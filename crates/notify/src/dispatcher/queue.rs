@@ -43,7 +43,7 @@ pub trait DeliveryQueue: Send + Sync {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>>;
     /// See [`settle_store::QueueReads::queue_claim`].
     async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>>;
@@ -81,7 +81,7 @@ impl DeliveryQueue for StoreQueue {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         self.store.queue_due(shards, until, known, limit).await
     }
@@ -99,26 +99,26 @@ impl DeliveryQueue for StoreQueue {
         let ours = || outcomes.iter().filter(|outcome| held.contains(&outcome.lease));
         let merchants: BTreeSet<MerchantId> = ours().map(|outcome| outcome.state.merchant_id).collect();
         let merchants: Vec<MerchantId> = merchants.into_iter().collect();
-        let ours_locked: HashSet<MerchantId> = tx.merchant_lock_free(&merchants).await?.into_iter().collect();
+        let lock = tx.merchant_lock_free(&merchants).await?;
         let states: Vec<DeliveryState> = ours()
-            .filter(|outcome| ours_locked.contains(&outcome.state.merchant_id))
+            .filter(|outcome| lock.holds(outcome.state.merchant_id))
             .map(|outcome| outcome.state.clone())
             .collect();
-        let changed = tx.delivery_record_many(&states, at).await?;
+        let changed = tx.delivery_record_many(&lock, &states, at).await?;
         let deaths = deaths(outcomes, &changed);
-        alerts::raise(&mut *tx, &deaths, at, &*self.entropy).await?;
+        alerts::raise(&mut *tx, &lock, &deaths, at, &*self.entropy).await?;
         tx.commit().await?;
         if !deaths.is_empty() {
             self.alerter.wake();
         }
-        let locked = merchants.into_iter().filter(|merchant| !ours_locked.contains(merchant)).collect();
+        let locked = merchants.into_iter().filter(|merchant| !lock.holds(*merchant)).collect();
         Ok(RecordedOutcomes { changed, locked })
     }
 
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
         let mut tx = self.store.begin().await?;
-        let locked = tx.merchant_lock_free(merchants).await?;
-        tx.queue_refresh(&locked, at).await?;
+        let lock = tx.merchant_lock_free(merchants).await?;
+        tx.queue_refresh(&lock, lock.merchants(), at).await?;
         tx.commit().await
     }
 

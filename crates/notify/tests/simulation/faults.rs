@@ -101,7 +101,7 @@ impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
         shards: &[Shard],
         until: Timestamp,
         known: &[MerchantId],
-        limit: i64,
+        limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let (part, shards, known) = (self.part.clone(), shards.to_vec(), known.to_vec());
         self.ask(async move { part.due(&shards, until, &known, limit).await }).await

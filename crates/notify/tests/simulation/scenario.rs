@@ -239,8 +239,8 @@ impl Simulation {
             let outbox =
                 Outbox::of_service(store.clone(), wake.clone(), world.clock.clone(), entropy.clone());
             let mut work = outbox.begin().await.expect("a transaction");
-            work.merchant_lock(&[merchant]).await.expect("a lock");
-            let completed = work.complete(&settlements).await.expect("recorded");
+            let lock = work.merchant_lock(&[merchant]).await.expect("a lock");
+            let completed = work.complete(&lock, &settlements).await.expect("recorded");
             let untold = work.commit_untold(&wake).await.expect("a commit");
             world.tell(format_args!("{number} settlements, {} notifications", completed.notifications));
             track(&*store, &world, merchant, &settlements).await;
@@ -319,16 +319,16 @@ impl Simulation {
     /// The database shows every delivery as those who watched know it, and operations are told of each death.
     async fn compare(&self) {
         let store = self.store.clone();
-        let alerted: i64 = exclusive(&self.turn, async move {
+        let alerted: u64 = exclusive(&self.turn, async move {
             let mut tx = store.begin().await.expect("a transaction");
             let alerts = tx.alert_take(Timestamp::MAX, Timestamp::MAX, 1_000).await.expect("alerts");
-            let ids: Vec<_> = alerts.iter().map(|alert| alert.alert_id).collect();
+            let ids: Vec<_> = alerts.iter().map(|alert| (alert.merchant_id, alert.alert_id)).collect();
             tx.alert_sent(&ids, Timestamp::MAX).await.expect("sent");
             tx.commit().await.expect("a commit");
             alerts.iter().map(|alert| alert.deaths).sum()
         })
         .await;
-        assert_eq!(alerted, i64::try_from(self.world.known().deaths).expect("few"));
+        assert_eq!(alerted, u64::try_from(self.world.known().deaths).expect("few"));
         for merchant in &self.merchants {
             let (store, merchant_id) = (self.store.clone(), *merchant);
             let rows = exclusive(&self.turn, async move { all_deliveries(&*store, merchant_id).await }).await;
@@ -353,7 +353,7 @@ async fn track(
         let Some(settlement) = settlements.iter().find(|new| new.settlement_id == row.settlement_id) else {
             continue;
         };
-        let body = settlement.record.notification();
+        let body = settlement.record.notification(row.event_type);
         let tracked = Tracked { merchant, body, answered: false, state: row };
         world.known().deliveries.insert(tracked.state.delivery_id, tracked);
     }
@@ -362,11 +362,11 @@ async fn track(
 async fn all_deliveries(store: &dyn Store, merchant: MerchantId) -> Vec<settle_domain::delivery::Delivery> {
     let mut rows = Vec::new();
     loop {
-        let offset = i64::try_from(rows.len()).expect("a short list");
+        let offset = u32::try_from(rows.len()).expect("a short list");
         let page = store.delivery_page(merchant, None, PageRequest::new(200, offset).expect("a page"));
         let page = page.await.expect("a page");
         rows.extend(page.rows);
-        if i64::try_from(rows.len()).expect("a short list") >= page.total {
+        if u64::try_from(rows.len()).expect("a short list") >= page.total {
             return rows;
         }
     }

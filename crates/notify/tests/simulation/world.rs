@@ -130,7 +130,11 @@ impl World {
             assert_eq!(claimed.delivery.status, DeliveryStatus::Pending);
             assert!(claimed.delivery.next_attempt_at <= now, "{id} is claimed before its time");
             assert!(claimed.delivery.attempts < self.retry.attempts_max, "{id}: a 9th attempt");
-            assert_eq!(claimed.record.notification(), tracked.body, "{id}: the bytes are not frozen");
+            assert_eq!(
+                claimed.record.notification(claimed.delivery.event_type),
+                tracked.body,
+                "{id}: the bytes are not frozen"
+            );
             let secret = known.secrets[&tracked.merchant].clone();
             assert_eq!(claimed.secret.is_some(), secret.is_some(), "{id}: the present secret");
             if let Some(secret) = secret {

@@ -96,7 +96,8 @@ impl Ground {
                 url: format!("http://{}{path}", endpoints[position % endpoints.len()]),
                 secret: context.ring.seal(merchant_id, &secret, &SystemEntropy),
             };
-            tx.endpoint_put(merchant_id, &endpoint).await?;
+            let lock = tx.merchant_lock(&[merchant_id]).await?;
+            tx.endpoint_put(&lock, merchant_id, &endpoint).await?;
             merchants.push(merchant_id);
         }
         tx.commit().await?;

@@ -1,6 +1,7 @@
 //! A store with a long history: one merchant owns all of it, which is the hardest case.
 
 use settle_domain::delivery::{Delivery, DeliveryEvent, RetryPolicy};
+use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
@@ -15,7 +16,7 @@ use crate::system::{SystemClock, SystemEntropy};
 /// Where nobody listens: nothing of this is ever sent.
 const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);
 /// Deliveries that are read at once when they are all marked.
-const CLAIM: i64 = 512;
+const CLAIM: u32 = 512;
 
 /// The store, and the merchant that owns everything in it.
 pub(super) struct History {
@@ -61,6 +62,7 @@ impl History {
                 merchant_id: self.shop.merchant_id,
                 delivery_id: DeliveryId::new(now, &SystemEntropy),
                 settlement_id: settlement.settlement_id,
+                event_type: EventType::SettlementCompleted,
                 url: url.clone(),
                 created_at: now,
             })
@@ -68,10 +70,10 @@ impl History {
         let states: Vec<DeliveryState> =
             deliveries.iter().map(|new| self.delivered(new.into(), now)).collect();
         let mut tx = self.context.store.begin().await?;
-        tx.merchant_lock(&[self.shop.merchant_id]).await?;
-        tx.settlement_record_many(&settlements).await?;
-        tx.delivery_enqueue_many(&deliveries).await?;
-        let changed = tx.delivery_record_many(&states, now).await?.len();
+        let lock = tx.merchant_lock(&[self.shop.merchant_id]).await?;
+        tx.settlement_record_many(&lock, &settlements).await?;
+        tx.delivery_enqueue_many(&lock, &deliveries).await?;
+        let changed = tx.delivery_record_many(&lock, &states, now).await?.len();
         if changed != deliveries.len() {
             return Err(CommandFault::Refused("the store is not filled as it should be".to_owned()));
         }
@@ -90,8 +92,8 @@ impl History {
             let states: Vec<DeliveryState> =
                 claimed.into_iter().map(|claimed| self.delivered(claimed.delivery, now)).collect();
             let mut tx = self.context.store.begin().await?;
-            tx.merchant_lock(&[self.shop.merchant_id]).await?;
-            tx.delivery_record_many(&states, now).await?;
+            let lock = tx.merchant_lock(&[self.shop.merchant_id]).await?;
+            tx.delivery_record_many(&lock, &states, now).await?;
             tx.commit().await?;
         }
     }

@@ -15,6 +15,7 @@ use hyper::body::Bytes;
 use settle_api::Messages;
 use settle_api::http::{EnvelopeState, envelope, json};
 use settle_api::server::{ServerLimits, serve};
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_domain::webhook_secret::WebhookSecret;
@@ -148,12 +149,13 @@ impl Template {
         let refused = || CommandFault::Refused("no notification can be made".to_owned());
         let now = SystemClock.now();
         let shop = Shop { merchant_id: MerchantId::new(now, &SystemEntropy), api_key: String::new() };
-        let body = completed(&shop, 0)?.settlement.record().notification();
+        let event = EventType::SettlementCompleted;
+        let body = completed(&shop, 0)?.settlement.record().notification(event);
         let body = String::from_utf8(body).map_err(|_| refused())?;
         let (before, after) = body.split_once(NUMBER_MARK).ok_or_else(refused)?;
         let secret = WebhookSecret::parse("benchmark".to_owned()).map_err(|_| refused())?;
         let delivery = DeliveryId::new(now, &SystemEntropy);
-        let signed = Notification::sign(&secret, delivery, body.clone().into_bytes(), now);
+        let signed = Notification::sign(&secret, delivery, event, body.clone().into_bytes(), now);
         Ok(Template { signed, before: before.to_owned(), after: after.to_owned() })
     }
 

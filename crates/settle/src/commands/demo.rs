@@ -179,7 +179,8 @@ async fn open_shop(
     };
     let mut tx = context.store.begin().await?;
     tx.merchant_create(&Merchant { merchant_id, name: name.to_owned(), created_at: now }).await?;
-    tx.endpoint_put(merchant_id, &endpoint).await?;
+    let lock = tx.merchant_lock(&[merchant_id]).await?;
+    tx.endpoint_put(&lock, merchant_id, &endpoint).await?;
     tx.commit().await?;
     Ok(Shop { name, merchant_id })
 }

@@ -115,7 +115,7 @@ async fn database(config: &Config) -> Vec<Finding> {
 
 /// Whether the master key is one that the database has been used with; nothing to say when it is.
 async fn known_master_key(config: &Config, store: &dyn Store) -> Option<Finding> {
-    let known = match store.ring_list().await {
+    let known = match store.master_key_list().await {
         Ok(known) => known,
         Err(fault) => return Some(finding("master key", Verdict::Failed, explained(&fault))),
     };

@@ -14,7 +14,7 @@ use crate::system::{SystemClock, SystemEntropy};
 /// The longest name of a merchant, in bytes.
 const NAME_BYTES_MAX: usize = 200;
 /// Merchants asked for at once.
-const LIST_PAGE: i64 = 1_000;
+const LIST_PAGE: u32 = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MerchantCommand {

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use settle_domain::ids::MerchantId;
 use settle_outbox::work::Work;
-use settle_store::{BATCH_MAX, NewSettlement};
+use settle_store::{BATCH_MAX, MerchantLock, NewSettlement};
 
 use super::progress::Progress;
 use super::{CommandFault, Context};
@@ -78,17 +78,17 @@ impl Import {
         let merchants = lines.check(&progress)?;
         progress.rewind("recording");
         let mut work = context.outbox().begin().await?;
-        let known = work.merchant_lock(&merchants.ids()).await?;
-        merchants.refuse_unknown(&known)?;
+        let lock = work.merchant_lock(&merchants.ids()).await?;
+        merchants.refuse_unknown(lock.merchants())?;
         let mut done = Imported::default();
         let mut batch: Vec<Line> = Vec::with_capacity(BATCH_MAX);
         for line in lines.read(&progress)? {
             batch.push(line?);
             if batch.len() == BATCH_MAX {
-                self.record(&mut work, std::mem::take(&mut batch), &mut done).await?;
+                self.record(&mut work, &lock, std::mem::take(&mut batch), &mut done).await?;
             }
         }
-        self.record(&mut work, batch, &mut done).await?;
+        self.record(&mut work, &lock, batch, &mut done).await?;
         work.commit().await?;
         progress.finish();
         Ok(done)
@@ -97,6 +97,7 @@ impl Import {
     async fn record(
         &self,
         work: &mut Work,
+        lock: &MerchantLock,
         batch: Vec<Line>,
         done: &mut Imported,
     ) -> Result<(), CommandFault> {
@@ -106,7 +107,7 @@ impl Import {
         let (numbers, settlements): (Vec<usize>, Vec<NewSettlement>) =
             batch.into_iter().map(|line| (line.number, NewSettlement::from(line.settlement))).unzip();
         let completed =
-            if self.notify { work.complete(&settlements).await? } else { work.record(&settlements).await? };
+            if self.notify { work.complete(lock, &settlements).await? } else { work.record(lock, &settlements).await? };
         if let Some((merchant, id)) = completed.conflicting.first() {
             let same = |settlement: &NewSettlement| {
                 settlement.merchant_id == *merchant && settlement.settlement_id == *id

@@ -1,5 +1,6 @@
 //! What can be seen from within alone: a behaviour that changes, and text that a terminal must not obey.
 
+use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::ManualClock;
 use settle_notify::notification::Notification;
@@ -27,7 +28,14 @@ async fn running() -> (Running, watch::Sender<Behaviour>) {
 }
 
 fn signed(number: u128, body: &str) -> Notification {
-    Notification::sign(&secret(), DeliveryId(Uuid::from_u128(number)), body.as_bytes().to_vec(), sent_at())
+    let delivery = DeliveryId(Uuid::from_u128(number));
+    Notification::sign(
+        &secret(),
+        delivery,
+        EventType::SettlementCompleted,
+        body.as_bytes().to_vec(),
+        sent_at(),
+    )
 }
 
 fn request(notification: Notification) -> Request {

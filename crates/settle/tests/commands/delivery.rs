@@ -62,7 +62,7 @@ fn merchant(settle: &Settle) -> String {
 }
 
 /// The totals of the merchant's lists: pending, delivered, dead, all.
-fn totals(settle: &Settle, merchant: &str) -> [i64; 4] {
+fn totals(settle: &Settle, merchant: &str) -> [u64; 4] {
     let merchant: MerchantId = merchant.parse().unwrap();
     let [pending, delivered, dead] = DeliveryStatus::ALL.map(Some);
     let total = |status| async move { fixtures::deliveries(&*settle.store(), merchant, status).await.total };

@@ -54,7 +54,7 @@ pub fn lines(merchant: &str, numbers: std::ops::Range<usize>) -> String {
 }
 
 /// The settlements of a merchant: how many, and the newest ones.
-pub fn recorded(settle: &Settle, merchant: &str) -> (i64, Vec<Value>) {
+pub fn recorded(settle: &Settle, merchant: &str) -> (u64, Vec<Value>) {
     let merchant: MerchantId = merchant.parse().unwrap();
     let page = PageRequest::new(200, 0).unwrap();
     let page = block_on(async { settle.store().settlement_page(merchant, page).await.unwrap() });
@@ -135,7 +135,7 @@ fn a_repetition_inside_the_file_counts_once(settle: &Settle) {
 }
 
 /// The number of a merchant's pending deliveries, and the newest one's URL.
-fn pending(settle: &Settle, merchant: &str) -> (i64, Option<String>) {
+fn pending(settle: &Settle, merchant: &str) -> (u64, Option<String>) {
     let merchant: MerchantId = merchant.parse().unwrap();
     let page = block_on(async {
         let store = settle.store();

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use settle::system::SystemClock;
+use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
@@ -159,7 +160,7 @@ pub fn from_now(seconds: i64) -> Timestamp {
 /// A notification as the service signs it at the time.
 pub fn signed_at(number: u8, at: Timestamp) -> Notification {
     let delivery: DeliveryId = delivery(number).parse().expect("an id");
-    Notification::sign(&secret(), delivery, BODY.as_bytes().to_vec(), at)
+    Notification::sign(&secret(), delivery, EventType::SettlementCompleted, BODY.as_bytes().to_vec(), at)
 }
 
 /// A notification as the service signs it now.

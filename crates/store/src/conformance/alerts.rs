@@ -6,7 +6,7 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::SeededEntropy;
 use settle_domain::time::Timestamp;
 
-use super::fixtures::{at, fresh_uuid, merchant};
+use super::fixtures::{at, merchant, unique_uuid};
 use crate::{ALERT_DELIVERIES_MAX, Alert, Death, PutOff, Store, Tx};
 
 /// The quiet time of the suite.
@@ -24,7 +24,7 @@ pub fn death(merchant: MerchantId, url: &str, last_error: &str) -> Death {
     Death {
         merchant_id: merchant,
         url: url.to_owned(),
-        delivery_id: DeliveryId(fresh_uuid()),
+        delivery_id: DeliveryId(unique_uuid()),
         last_error: last_error.to_owned(),
     }
 }
@@ -33,9 +33,9 @@ async fn raise_in(tx: &mut dyn Tx, deaths: &[Death], now: Timestamp) {
     let mut merchants: Vec<MerchantId> = deaths.iter().map(|death| death.merchant_id).collect();
     merchants.sort();
     merchants.dedup();
-    tx.merchant_lock(&merchants).await.unwrap();
-    let seed = u64::from_be_bytes(fresh_uuid().as_bytes()[8..].try_into().unwrap());
-    tx.alert_raise_many(deaths, now, QUIET, &SeededEntropy::new(seed)).await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let seed = u64::from_be_bytes(unique_uuid().as_bytes()[8..].try_into().unwrap());
+    tx.alert_raise_many(&lock, deaths, now, QUIET, &SeededEntropy::new(seed)).await.unwrap();
 }
 
 /// Raises deaths, and commits.
@@ -50,7 +50,7 @@ async fn take(store: &dyn Store, now: Timestamp) -> Vec<Alert> {
     take_few(store, now, 10).await
 }
 
-async fn take_few(store: &dyn Store, now: Timestamp, limit: i64) -> Vec<Alert> {
+async fn take_few(store: &dyn Store, now: Timestamp, limit: u32) -> Vec<Alert> {
     let any_due = store.alert_any_due(now).await.unwrap();
     let mut tx = store.begin().await.unwrap();
     let mut alerts = tx.alert_take(now, now.plus(HOLD), limit).await.unwrap();
@@ -66,9 +66,9 @@ async fn take_one(store: &dyn Store, now: Timestamp) -> Alert {
     alerts.remove(0)
 }
 
-async fn sent(store: &dyn Store, alerts: &[AlertId], now: Timestamp) {
+async fn sent(store: &dyn Store, alert: &Alert, now: Timestamp) {
     let mut tx = store.begin().await.unwrap();
-    tx.alert_sent(alerts, now).await.unwrap();
+    tx.alert_sent(&[(alert.merchant_id, alert.alert_id)], now).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -130,7 +130,7 @@ pub async fn each_endpoint_has_an_alert_of_its_own(store: &dyn Store) {
         death(one, URL, "d"),
     ];
     raise(store, &deaths, at(1)).await;
-    let mut found: Vec<(String, i64)> =
+    let mut found: Vec<(String, u64)> =
         take(store, at(1)).await.into_iter().map(|alert| (alert.last_error, alert.deaths)).collect();
     found.sort();
     assert_eq!(found, [("b".to_owned(), 1), ("c".to_owned(), 1), ("d".to_owned(), 2)]);
@@ -141,18 +141,18 @@ pub async fn a_taken_alert_is_closed_and_the_next_waits(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "first")], at(0)).await;
     let first = take_one(store, at(5)).await;
-    sent(store, &[first.alert_id], at(6)).await;
+    sent(store, &first, at(6)).await;
     raise(store, &[death(merchant, URL, "second")], at(7)).await;
     raise(store, &[death(merchant, URL, "third")], at(200)).await;
     assert_eq!(take(store, at(304)).await, [], "the quiet time has not passed");
     let second = take_one(store, at(305)).await;
     assert_ne!(second.alert_id, first.alert_id);
     assert_eq!((second.deaths, second.first_at, second.last_at), (2, at(7), at(200)));
-    sent(store, &[second.alert_id], at(306)).await;
+    sent(store, &second, at(306)).await;
     raise(store, &[death(merchant, URL, "fourth")], at(400)).await;
     assert_eq!(take(store, at(604)).await, [], "the last alert counts");
     let third = take_one(store, at(605)).await;
-    sent(store, &[third.alert_id], at(606)).await;
+    sent(store, &third, at(606)).await;
     raise(store, &[death(merchant, URL, "late")], at(1_000)).await;
     assert_eq!(take_one(store, at(1_000)).await.last_error, "late", "it has been quiet for long");
 }
@@ -165,7 +165,7 @@ pub async fn deaths_that_come_while_an_alert_is_taken_wait(store: &dyn Store) {
     let first = tx.alert_take(at(5), at(5).plus(HOLD), 1).await.unwrap().remove(0);
     let late = [death(merchant, URL, "late")];
     tokio::join!(raise(store, &late, at(6)), commit_late(store, tx));
-    sent(store, &[first.alert_id], at(7)).await;
+    sent(store, &first, at(7)).await;
     assert_eq!(take(store, at(304)).await, []);
     assert_eq!((first.deaths, take_one(store, at(305)).await.last_error.as_str()), (1, "late"));
 }
@@ -196,7 +196,7 @@ pub async fn a_taken_alert_is_held(store: &dyn Store) {
     let alert = take_one(store, at(0)).await;
     assert_eq!(take(store, at(29)).await, []);
     assert_eq!(take_one(store, at(30)).await, Alert { attempts: 2, ..alert.clone() });
-    sent(store, &[alert.alert_id], at(31)).await;
+    sent(store, &alert, at(31)).await;
     raise(store, &[death(merchant, URL, "next")], at(32)).await;
     assert_eq!(take_one(store, at(300)).await.last_error, "next", "it was closed when it was first taken");
 }
@@ -222,9 +222,13 @@ pub async fn a_sent_alert_is_done(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "timeout")], at(0)).await;
     let alert = take_one(store, at(0)).await;
-    sent(store, &[alert.alert_id, AlertId(fresh_uuid())], at(1)).await;
     let mut tx = store.begin().await.unwrap();
-    tx.alert_put_off(&[PutOff { alert_id: alert.alert_id, due_at: at(2) }]).await.unwrap();
+    let unknown = (merchant, AlertId(unique_uuid()));
+    tx.alert_sent(&[(merchant, alert.alert_id), unknown], at(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    let later = PutOff { merchant_id: merchant, alert_id: alert.alert_id, due_at: at(2) };
+    tx.alert_put_off(&[later]).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(take(store, Timestamp::MAX).await, []);
 }
@@ -236,6 +240,7 @@ pub async fn an_alert_that_was_put_off_comes_back(store: &dyn Store) {
     raise(store, &[death(merchant, "https://merchant.example/", "b")], at(1)).await;
     let taken = take(store, at(1)).await;
     let [a, b] = [(0, 50), (1, 10)].map(|(position, second): (usize, u64)| PutOff {
+        merchant_id: merchant,
         alert_id: taken[position].alert_id,
         due_at: at(second),
     });
@@ -245,9 +250,22 @@ pub async fn an_alert_that_was_put_off_comes_back(store: &dyn Store) {
     assert_eq!(take(store, at(9)).await, []);
     let again = take_one(store, at(10)).await;
     assert_eq!((again.alert_id, again.attempts), (b.alert_id, 2));
-    sent(store, &[b.alert_id], at(11)).await;
+    sent(store, &again, at(11)).await;
     assert_eq!(take(store, at(49)).await, []);
     assert_eq!(take_one(store, at(50)).await.alert_id, a.alert_id);
+}
+
+/// Under another merchant it is neither sent nor put off.
+pub async fn an_alert_is_of_its_merchant(store: &dyn Store) {
+    let (owner, other) = (merchant(store).await, merchant(store).await);
+    raise(store, &[death(owner, URL, "timeout")], at(0)).await;
+    let alert = take_one(store, at(0)).await;
+    let mut tx = store.begin().await.unwrap();
+    tx.alert_sent(&[(other, alert.alert_id)], at(1)).await.unwrap();
+    let later = PutOff { merchant_id: other, alert_id: alert.alert_id, due_at: at(1_000) };
+    tx.alert_put_off(&[later]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(take_one(store, at(30)).await.alert_id, alert.alert_id);
 }
 
 /// As long as it cannot be sent the next one counts, whatever the time.
@@ -260,7 +278,7 @@ pub async fn an_endpoint_has_one_alert_under_way(store: &dyn Store) {
         raise(store, &[death(merchant, URL, "more")], at(second)).await;
         assert_eq!(take_one(store, at(second)).await.alert_id, first.alert_id);
     }
-    sent(store, &[first.alert_id], at(2_001)).await;
+    sent(store, &first, at(2_001)).await;
     assert_eq!(take_one(store, at(2_001)).await.deaths, 3);
 }
 

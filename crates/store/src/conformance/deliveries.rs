@@ -6,8 +6,8 @@ use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPoli
 use settle_domain::ids::{DeliveryId, MerchantId};
 
 use super::fixtures::{
-    at, deliveries, delivery, enqueue, fresh_uuid, listed, merchant, page, record_states, requeue,
-    requeue_many,
+    at, deliveries, delivery, enqueue, listed, merchant, page, record_states, requeue, requeue_many,
+    unique_uuid,
 };
 use crate::{DeliveryCursor, DeliveryFilter, DeliveryState, NewDelivery, Seen, Shard, Store};
 
@@ -64,7 +64,7 @@ pub async fn totals_by_status(store: &dyn Store) {
         (DeliveryStatus::Dead, vec![dead[1].clone(), dead[0].clone()]),
     ];
     for (status, expected) in by_status {
-        let total = i64::try_from(expected.len()).unwrap();
+        let total = u64::try_from(expected.len()).unwrap();
         let found = deliveries(store, merchant, Some(status)).await;
         assert_eq!((found.rows, found.total), (expected, total), "{status}");
         let past = store.delivery_page(merchant, Some(status), page(1, 10_000)).await.unwrap();
@@ -110,8 +110,8 @@ pub async fn an_outcome_changes_only_what_was_seen(store: &dyn Store) {
     };
     let record = async || {
         let mut tx = store.begin().await.unwrap();
-        tx.merchant_lock(&[merchant]).await.unwrap();
-        let recorded = tx.delivery_record_many(std::slice::from_ref(&late), at(2)).await.unwrap();
+        let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+        let recorded = tx.delivery_record_many(&lock, std::slice::from_ref(&late), at(2)).await.unwrap();
         tx.commit().await.unwrap();
         recorded
     };
@@ -146,7 +146,7 @@ pub async fn requeue_finds_nothing_else(store: &dyn Store) {
     for (owner, id) in [
         (merchant, pending.delivery_id),
         (merchant, done.delivery_id),
-        (merchant, DeliveryId(fresh_uuid())),
+        (merchant, DeliveryId(unique_uuid())),
         (other, dead.delivery_id),
     ] {
         assert_eq!(requeue(store, owner, id, at(9)).await, None);
@@ -185,7 +185,7 @@ pub async fn requeue_of_many_changes_the_dead_ones_alone(store: &dyn Store) {
         expected.iter().map(|(merchant, dead)| (*merchant, dead.delivery_id)).collect();
     asked.push(asked[0]);
     asked.extend([(one, pending.delivery_id), (one, done.delivery_id)]);
-    asked.extend([(one, untouched.delivery_id), (two, DeliveryId(fresh_uuid()))]);
+    asked.extend([(one, untouched.delivery_id), (two, DeliveryId(unique_uuid()))]);
     let requeued = requeue_many(store, &asked, at(4_000)).await;
     let mut by_id = BTreeMap::new();
     for (merchant, mut row) in expected {
@@ -233,7 +233,7 @@ pub async fn a_search_finds_all_merchants_newest_first(store: &dyn Store) {
 /// Each condition by itself and all of them together; the counts say the same.
 pub async fn a_search_gives_what_its_filter_says(store: &dyn Store) {
     let merchants = [merchant(store).await, merchant(store).await];
-    let unknown = MerchantId(fresh_uuid());
+    let unknown = MerchantId(unique_uuid());
     let urls = ["https://a.example/hook", "https://a.example/hook2", "https://A.example/_%"];
     let mut all: Vec<Owned> = Vec::new();
     for (owner, number) in merchants.iter().flat_map(|owner| (0..9).map(move |number| (*owner, number))) {
@@ -270,9 +270,9 @@ pub async fn a_search_gives_what_its_filter_says(store: &dyn Store) {
         assert_eq!(search(store, &filter).await, expected, "{filter:?}");
         let mut counts = BTreeMap::new();
         for (owner, _) in &expected {
-            *counts.entry(*owner).or_default() += 1_i64;
+            *counts.entry(*owner).or_default() += 1_u64;
         }
-        let counts: Vec<(MerchantId, i64)> = counts.into_iter().collect();
+        let counts: Vec<(MerchantId, u64)> = counts.into_iter().collect();
         assert_eq!(store.delivery_count(&filter).await.unwrap(), counts, "{filter:?}");
     }
 }
@@ -341,7 +341,7 @@ pub async fn deliveries_are_found_by_id_alone(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     let (mine, theirs) = (delivery(one, at(1)), dead(store, two).await);
     enqueue(store, &[mine.clone(), delivery(one, at(2))]).await;
-    let ids = [theirs.delivery_id, DeliveryId(fresh_uuid()), mine.delivery_id];
+    let ids = [theirs.delivery_id, DeliveryId(unique_uuid()), mine.delivery_id];
     let mut found = store.delivery_find_many(&ids).await.unwrap();
     found.sort_by_key(|(owner, _)| *owner);
     assert_eq!(found, [(one, listed(&mine)), (two, theirs)]);

@@ -71,8 +71,11 @@ pub async fn clear_touches_no_other_merchant(store: &dyn Store) {
 pub async fn found_in_the_transaction_that_put_it(store: &dyn Store) {
     let (merchant, other) = (merchant(store).await, merchant(store).await);
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant, other]).await.unwrap();
-    assert_eq!(tx.endpoint_find_locked(&[merchant, other]).await.unwrap(), []);
-    tx.endpoint_put(merchant, &endpoint(b"s")).await.unwrap();
-    assert_eq!(tx.endpoint_find_locked(&[merchant, other]).await.unwrap(), [(merchant, endpoint(b"s"))]);
+    let lock = tx.merchant_lock(&[merchant, other]).await.unwrap();
+    assert_eq!(tx.endpoint_find_locked(&lock, &[merchant, other]).await.unwrap(), []);
+    tx.endpoint_put(&lock, merchant, &endpoint(b"s")).await.unwrap();
+    assert_eq!(
+        tx.endpoint_find_locked(&lock, &[merchant, other]).await.unwrap(),
+        [(merchant, endpoint(b"s"))]
+    );
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::endpoint::Endpoint;
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::pricing::InternalPricing;
@@ -15,18 +16,18 @@ use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use uuid::Uuid;
 
-use crate::{DeliveryState, Merchant, NewDelivery, NewSettlement, RecordOutcome, Store};
+use crate::{DeliveryState, Merchant, NewDelivery, NewSettlement, RecordedBatch, Store};
 
 static COUNTER: AtomicU64 = AtomicU64::new(1);
 
 /// A uuid that nobody else in this process has.
-pub fn fresh_uuid() -> Uuid {
+pub fn unique_uuid() -> Uuid {
     Uuid::from_u128(0x7000_8000_0000_0000_0000 + u128::from(COUNTER.fetch_add(1, Ordering::Relaxed)))
 }
 
 /// The id of a delivery enqueued at the given time; nobody else in this process has it.
 #[must_use]
-pub fn fresh_delivery(created_at: Timestamp) -> DeliveryId {
+pub fn unique_delivery_id(created_at: Timestamp) -> DeliveryId {
     let first = DeliveryId::first_at(created_at).0.as_u128();
     DeliveryId(Uuid::from_u128(first + u128::from(COUNTER.fetch_add(1, Ordering::Relaxed))))
 }
@@ -34,9 +35,9 @@ pub fn fresh_delivery(created_at: Timestamp) -> DeliveryId {
 /// A dispatcher that no other test has, in whichever process: the signs of life of all of them are locks of
 /// one server.
 #[must_use]
-pub fn fresh_dispatcher() -> DispatcherId {
+pub fn unique_dispatcher_id() -> DispatcherId {
     let process = u128::from(std::process::id()) << 8;
-    DispatcherId(Uuid::from_u128(fresh_uuid().as_u128() + process))
+    DispatcherId(Uuid::from_u128(unique_uuid().as_u128() + process))
 }
 
 /// The time that many seconds after the suite's beginning.
@@ -48,7 +49,7 @@ pub fn at(seconds: u64) -> Timestamp {
 /// A new merchant.
 pub async fn merchant(store: &dyn Store) -> MerchantId {
     let merchant =
-        Merchant { merchant_id: MerchantId(fresh_uuid()), name: "Café".to_owned(), created_at: at(0) };
+        Merchant { merchant_id: MerchantId(unique_uuid()), name: "Café".to_owned(), created_at: at(0) };
     let mut tx = store.begin().await.unwrap();
     tx.merchant_create(&merchant).await.unwrap();
     tx.commit().await.unwrap();
@@ -89,13 +90,13 @@ pub fn pricing(spread_revenue: &str) -> InternalPricing {
 }
 
 /// Records settlements of one merchant, and commits.
-pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordOutcome {
+pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordedBatch {
     let merchants: Vec<MerchantId> = settlements.iter().map(|settlement| settlement.merchant_id).collect();
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&merchants).await.unwrap();
-    let outcome = tx.settlement_record_many(settlements).await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let batch = tx.settlement_record_many(&lock, settlements).await.unwrap();
     tx.commit().await.unwrap();
-    outcome
+    batch
 }
 
 /// A delivery enqueued at the given time.
@@ -103,8 +104,9 @@ pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordO
 pub fn delivery(merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
     NewDelivery {
         merchant_id: merchant,
-        delivery_id: fresh_delivery(created_at),
-        settlement_id: SettlementId(fresh_uuid()),
+        delivery_id: unique_delivery_id(created_at),
+        settlement_id: SettlementId(unique_uuid()),
+        event_type: EventType::SettlementCompleted,
         url: "https://merchant.example/hook?a=“b”".to_owned(),
         created_at,
     }
@@ -116,7 +118,7 @@ pub fn listed(new: &NewDelivery) -> Delivery {
     Delivery {
         delivery_id: new.delivery_id,
         settlement_id: new.settlement_id,
-        event_type: "settlement.completed".to_owned(),
+        event_type: EventType::SettlementCompleted,
         status: DeliveryStatus::Pending,
         attempts: 0,
         created_at: new.created_at,
@@ -131,8 +133,8 @@ pub fn listed(new: &NewDelivery) -> Delivery {
 /// Enqueues deliveries of one merchant, and commits.
 pub async fn enqueue(store: &dyn Store, deliveries: &[NewDelivery]) {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[deliveries[0].merchant_id]).await.unwrap();
-    tx.delivery_enqueue_many(deliveries).await.unwrap();
+    let lock = tx.merchant_lock(&[deliveries[0].merchant_id]).await.unwrap();
+    tx.delivery_enqueue_many(&lock, deliveries).await.unwrap();
     tx.commit().await.unwrap();
 }
 
@@ -158,8 +160,8 @@ pub async fn record_states_at(
         })
         .collect();
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    let recorded = tx.delivery_record_many(&states, at).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    let recorded = tx.delivery_record_many(&lock, &states, at).await.unwrap();
     tx.commit().await.unwrap();
     recorded.len()
 }
@@ -172,8 +174,8 @@ pub async fn requeue(
     now: Timestamp,
 ) -> Option<Delivery> {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    let requeued = tx.delivery_requeue(merchant, id, now).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    let requeued = tx.delivery_requeue(&lock, merchant, id, now).await.unwrap();
     tx.commit().await.unwrap();
     requeued
 }
@@ -186,8 +188,8 @@ pub async fn requeue_many(
 ) -> Vec<(MerchantId, Delivery)> {
     let merchants: Vec<MerchantId> = asked.iter().map(|(merchant, _)| *merchant).collect();
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&merchants).await.unwrap();
-    let requeued = tx.delivery_requeue_many(asked, now).await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let requeued = tx.delivery_requeue_many(&lock, asked, now).await.unwrap();
     tx.commit().await.unwrap();
     requeued
 }
@@ -201,16 +203,16 @@ pub fn endpoint(secret: &[u8]) -> Endpoint {
 /// Stores an endpoint, and commits.
 pub async fn put_endpoint(store: &dyn Store, merchant: MerchantId, endpoint: &Endpoint) {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    tx.endpoint_put(merchant, endpoint).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.endpoint_put(&lock, merchant, endpoint).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 /// Clears an endpoint, and commits.
-pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timestamp) -> i64 {
+pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timestamp) -> u64 {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    let ended = tx.endpoint_clear(merchant, at).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    let ended = tx.endpoint_clear(&lock, merchant, at).await.unwrap();
     tx.commit().await.unwrap();
     ended
 }
@@ -218,19 +220,19 @@ pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timesta
 /// Finds out anew when a merchant is due, and commits.
 pub async fn refresh(store: &dyn Store, merchant: MerchantId, at: Timestamp) {
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    tx.queue_refresh(&[merchant], at).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.queue_refresh(&lock, &[merchant], at).await.unwrap();
     tx.commit().await.unwrap();
 }
 
 /// A page request that is inside the bounds.
 #[must_use]
-pub fn page(limit: i64, offset: i64) -> PageRequest {
+pub fn page(limit: u32, offset: u32) -> PageRequest {
     PageRequest::new(limit, offset).unwrap()
 }
 
 /// A page of settlements.
-pub async fn settlements(store: &dyn Store, merchant: MerchantId, limit: i64, offset: i64) -> Page<Record> {
+pub async fn settlements(store: &dyn Store, merchant: MerchantId, limit: u32, offset: u32) -> Page<Record> {
     let RecordPage { records, total } = store.settlement_page(merchant, page(limit, offset)).await.unwrap();
     let rows: Vec<Box<RawValue>> = serde_json::from_str(&format!("[{records}]")).unwrap();
     let rows = rows.iter().map(|row| Record::from_stored(row.get().to_owned())).collect();

@@ -3,12 +3,12 @@
 use settle_domain::credential::CredentialHash;
 use settle_domain::ids::{KeyId, MerchantId};
 
-use super::fixtures::{at, fresh_uuid, merchant};
+use super::fixtures::{at, merchant, unique_uuid};
 use crate::{AuthenticatedKey, Key, NewKey, Revocation, Store, StoreError};
 
 fn new_key(merchant: MerchantId, byte: u8) -> NewKey {
     let key = Key {
-        key_id: KeyId(fresh_uuid()),
+        key_id: KeyId(unique_uuid()),
         merchant_id: merchant,
         label: byte.is_multiple_of(2).then(|| "back office".to_owned()),
         last_four: "beef".to_owned(),
@@ -54,7 +54,7 @@ pub async fn a_revoked_key_is_gone_at_once(store: &dyn Store) {
     assert_eq!(store.key_authenticate(&[revoked.hash]).await.unwrap(), None);
     assert!(store.key_authenticate(&[other.hash]).await.unwrap().is_some());
     assert_eq!(revoke(store, revoked.key.key_id).await, Revocation::AlreadyRevoked);
-    assert_eq!(revoke(store, KeyId(fresh_uuid())).await, Revocation::Unknown);
+    assert_eq!(revoke(store, KeyId(unique_uuid())).await, Revocation::Unknown);
 }
 
 /// Oldest first, revoked ones included.
@@ -71,7 +71,7 @@ pub async fn keys_are_listed_for_their_merchant_alone(store: &dyn Store) {
 
 /// The error names the merchant.
 pub async fn a_key_of_an_unknown_merchant_is_refused(store: &dyn Store) {
-    let stranger = MerchantId(fresh_uuid());
+    let stranger = MerchantId(unique_uuid());
     let refused = create(store, &new_key(stranger, 1)).await;
     assert!(
         matches!(refused, Err(StoreError::UnknownMerchant(merchant)) if merchant == stranger),

@@ -1,9 +1,15 @@
 //! Merchants and their locks.
 
-use settle_domain::ids::MerchantId;
+use std::time::Duration;
 
-use super::fixtures::{at, delivery, enqueue, fresh_uuid, listed, merchant, record, settlement, settlements};
-use crate::{Merchant, Store};
+use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::seams::SeededEntropy;
+
+use super::alerts::death;
+use super::fixtures::{
+    at, delivery, endpoint, enqueue, listed, merchant, record, settlement, settlements, unique_uuid,
+};
+use crate::{DeliveryState, Merchant, MerchantLock, Store, StoreError, Tx};
 
 /// Pages by id, each from the first one after the last of the page before.
 pub async fn merchants_are_listed_in_pages_by_id(store: &dyn Store) {
@@ -28,28 +34,81 @@ pub async fn merchants_are_listed_in_pages_by_id(store: &dyn Store) {
 /// Whoever locks learns which merchants there are.
 pub async fn only_existing_merchants_can_be_locked(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
-    let stranger = MerchantId(fresh_uuid());
+    let stranger = MerchantId(unique_uuid());
     let mut tx = store.begin().await.unwrap();
-    let mut locked = tx.merchant_lock(&[two, stranger, one]).await.unwrap();
-    locked.sort();
-    assert_eq!(locked, [one, two]);
-    assert_eq!(tx.merchant_lock(&[]).await.unwrap(), []);
+    let lock = tx.merchant_lock(&[two, stranger, one]).await.unwrap();
+    assert_eq!(lock.merchants(), [one, two]);
+    assert_eq!(tx.merchant_lock(&[]).await.unwrap().merchants(), []);
+}
+
+/// Not even when it was of the same merchant.
+pub async fn every_write_refuses_the_lock_of_another_transaction(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let mut tx = store.begin().await.unwrap();
+    let ended = tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[merchant]).await.unwrap();
+    assert_every_write_is_refused(&mut *tx, &ended, [merchant, merchant]).await;
+}
+
+/// Whoever else is locked, and also when the transaction has another lock that covers it.
+pub async fn every_write_refuses_a_merchant_that_its_lock_leaves_out(store: &dyn Store) {
+    let (locked, left_out) = (merchant(store).await, merchant(store).await);
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[locked]).await.unwrap();
+    assert_every_write_is_refused(&mut *tx, &lock, [locked, left_out]).await;
+    let lock = tx.merchant_lock_free(&[locked]).await.unwrap();
+    tx.merchant_lock_free(&[left_out]).await.unwrap();
+    assert_every_write_is_refused(&mut *tx, &lock, [locked, left_out]).await;
+}
+
+/// Writes for both merchants, where a write is for many, and else for the second. The refusal names it.
+async fn assert_every_write_is_refused(tx: &mut dyn Tx, lock: &MerchantLock, merchants: [MerchantId; 2]) {
+    let [_, named] = merchants;
+    let settlements = merchants.map(|owner| settlement(owner, SettlementId(unique_uuid()), at(1)));
+    let new = merchants.map(|owner| delivery(owner, at(1)));
+    let states = new.each_ref().map(|new| {
+        let delivery = listed(new);
+        DeliveryState { merchant_id: new.merchant_id, seen: (&delivery).into(), delivery }
+    });
+    let ids = new.each_ref().map(|new| (new.merchant_id, new.delivery_id));
+    let deaths = merchants.map(|owner| death(owner, "https://merchant.example/", "timeout"));
+    let (quiet, entropy) = (Duration::ZERO, SeededEntropy::new(1));
+    let refused = [
+        tx.settlement_record_many(lock, &settlements).await.err(),
+        tx.delivery_enqueue_many(lock, &new).await.err(),
+        tx.delivery_record_many(lock, &states, at(1)).await.err(),
+        tx.delivery_requeue_many(lock, &ids, at(1)).await.err(),
+        tx.delivery_requeue(lock, named, ids[1].1, at(1)).await.err(),
+        tx.endpoint_find_locked(lock, &merchants).await.err(),
+        tx.endpoint_put(lock, named, &endpoint(b"s")).await.err(),
+        tx.endpoint_clear(lock, named, at(1)).await.err(),
+        tx.alert_raise_many(lock, &deaths, at(1), quiet, &entropy).await.err(),
+        tx.queue_refresh(lock, &merchants, at(1)).await.err(),
+    ];
+    for (position, fault) in refused.into_iter().enumerate() {
+        let Some(StoreError::Unexpected(cause)) = fault else {
+            panic!("write {position} is not refused: {fault:?}");
+        };
+        assert!(cause.to_string().contains(&named.to_string()), "write {position}: {cause}");
+    }
 }
 
 /// A transaction that is dropped has done nothing: no row, no count, no slice.
 pub async fn what_is_not_committed_leaves_no_trace(store: &dyn Store) {
     let merchant = merchant(store).await;
-    let kept = settlement(merchant, settle_domain::ids::SettlementId(fresh_uuid()), at(1));
+    let kept = settlement(merchant, SettlementId(unique_uuid()), at(1));
     record(store, std::slice::from_ref(&kept)).await;
     let enqueued = delivery(merchant, at(1));
     enqueue(store, std::slice::from_ref(&enqueued)).await;
 
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    let lost = settlement(merchant, settle_domain::ids::SettlementId(fresh_uuid()), at(2));
-    tx.settlement_record_many(&[lost]).await.unwrap();
-    tx.delivery_enqueue_many(&[delivery(merchant, at(2))]).await.unwrap();
-    tx.endpoint_clear(merchant, at(3)).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    let lost = settlement(merchant, SettlementId(unique_uuid()), at(2));
+    tx.settlement_record_many(&lock, &[lost]).await.unwrap();
+    tx.delivery_enqueue_many(&lock, &[delivery(merchant, at(2))]).await.unwrap();
+    tx.endpoint_clear(&lock, merchant, at(3)).await.unwrap();
     drop(tx);
 
     let page = settlements(store, merchant, 10, 0).await;

@@ -19,14 +19,15 @@ use crate::Store;
 
 pub mod alerts;
 pub mod deliveries;
+pub mod delivery_rules;
 pub mod endpoints;
 pub mod fixtures;
 pub mod keys;
+pub mod master_keys;
 pub mod merchants;
 pub mod model;
 pub mod operators;
 pub mod queue;
-pub mod rings;
 pub mod schema;
 pub mod settlements;
 
@@ -88,6 +89,8 @@ macro_rules! conformance_suite {
             merchants {
                 merchants_are_listed_in_pages_by_id,
                 only_existing_merchants_can_be_locked,
+                every_write_refuses_the_lock_of_another_transaction,
+                every_write_refuses_a_merchant_that_its_lock_leaves_out,
                 what_is_not_committed_leaves_no_trace,
             }
             keys {
@@ -100,7 +103,7 @@ macro_rules! conformance_suite {
                 an_operator_is_found_until_revoked,
                 an_operators_name_is_unique,
             }
-            rings {
+            master_keys {
                 a_master_key_is_remembered_once,
             }
             settlements {
@@ -128,6 +131,10 @@ macro_rules! conformance_suite {
                 a_search_goes_on_where_it_ended,
                 a_walk_meets_what_dies_again_once,
                 deliveries_are_found_by_id_alone,
+            }
+            delivery_rules {
+                requeue_is_the_domains_redelivery_asked,
+                clear_is_the_domains_endpoint_gone,
             }
             endpoints {
                 put_find_replace,
@@ -158,6 +165,7 @@ macro_rules! conformance_suite {
                 two_who_take_together_do_not_take_the_same,
                 a_sent_alert_is_done,
                 an_alert_that_was_put_off_comes_back,
+                an_alert_is_of_its_merchant,
                 an_endpoint_has_one_alert_under_way,
                 as_many_alerts_as_wanted_are_taken,
             }

@@ -7,14 +7,18 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::endpoint::Endpoint;
+use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{
-    at, endpoint, fresh_delivery, fresh_uuid, listed, page, refresh, settlement, settlements,
+    at, endpoint, listed, page, refresh, settlement, settlements, unique_delivery_id, unique_uuid,
 };
-use crate::{DUE_LAG, DeliveryState, ListKey, Merchant, NewDelivery, NewSettlement, Seen, Shard, Store, Tx};
+use crate::{
+    DUE_LAG, DeliveryState, ListKey, Merchant, MerchantLock, NewDelivery, NewSettlement, Seen, Shard, Store,
+    Tx,
+};
 
 /// Merchants that take part in one run.
 const MERCHANTS: usize = 2;
@@ -98,7 +102,7 @@ struct Run<'a> {
 
 /// Takes the steps on every store and on the model, and compares what the lists show after each.
 pub async fn agree(stores: &[&dyn Store], steps: &[Step]) {
-    let merchants: Vec<MerchantId> = (0..MERCHANTS).map(|_| MerchantId(fresh_uuid())).collect();
+    let merchants: Vec<MerchantId> = (0..MERCHANTS).map(|_| MerchantId(unique_uuid())).collect();
     for store in stores {
         let mut tx = store.begin().await.unwrap();
         for merchant_id in &merchants {
@@ -123,8 +127,9 @@ impl Run<'_> {
         let effect = self.effect(merchant, &step.operation);
         for store in self.stores {
             let mut tx = store.begin().await.unwrap();
-            assert_eq!(tx.merchant_lock(&[merchant]).await.unwrap(), [merchant]);
-            effect.write(&mut *tx, merchant).await;
+            let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+            assert_eq!(lock.merchants(), [merchant]);
+            effect.write(&mut *tx, &lock, merchant).await;
             if step.committed {
                 tx.commit().await.unwrap();
             }
@@ -176,7 +181,7 @@ impl Run<'_> {
     }
 
     fn requeue(&self, after: &mut Holdings, delivery: Index) -> Write {
-        let (mut id, mut requeued) = (DeliveryId(fresh_uuid()), None);
+        let (mut id, mut requeued) = (DeliveryId(unique_uuid()), None);
         if let Some(row) = pick(after, delivery) {
             id = row.delivery_id;
             let asked = row.apply(DeliveryEvent::RedeliveryAsked, at(self.clock), &RetryPolicy::default());
@@ -190,7 +195,7 @@ impl Run<'_> {
         let mut ended = 0;
         for row in after.deliveries.values_mut() {
             let gone = row.apply(DeliveryEvent::EndpointGone, at(self.clock), &RetryPolicy::default());
-            ended += i64::from(gone.is_ok());
+            ended += u64::from(gone.is_ok());
         }
         Write::Clear { ended, at_second: self.clock }
     }
@@ -212,8 +217,9 @@ impl Run<'_> {
             if let Some(endpoint) = after.endpoint.as_ref().filter(|_| recorded.len() <= 5) {
                 let new = NewDelivery {
                     merchant_id: merchant,
-                    delivery_id: fresh_delivery(at(self.clock)),
+                    delivery_id: unique_delivery_id(at(self.clock)),
                     settlement_id: settlement.settlement_id,
+                    event_type: EventType::SettlementCompleted,
                     url: endpoint.url.clone(),
                     created_at: at(self.clock),
                 };
@@ -242,7 +248,7 @@ async fn compare_settlements(store: &dyn Store, merchant: MerchantId, records: &
         let found = settlements(store, merchant, limit, offset).await;
         let expected = slice(records, limit, offset);
         assert_eq!(found.rows.iter().collect::<Vec<_>>(), expected, "limit {limit}, offset {offset}");
-        assert_eq!(found.total, i64::try_from(records.len()).unwrap());
+        assert_eq!(found.total, u64::try_from(records.len()).unwrap());
     }
 }
 
@@ -259,7 +265,7 @@ async fn compare_deliveries(store: &dyn Store, merchant: MerchantId, holdings: &
         for (limit, offset) in [(200, 0), (3, 5)] {
             let found = store.delivery_page(merchant, status, page(limit, offset)).await.unwrap();
             assert_eq!(found.rows.iter().collect::<Vec<_>>(), slice(&rows, limit, offset), "{status:?}");
-            assert_eq!(found.total, i64::try_from(rows.len()).unwrap(), "{status:?}");
+            assert_eq!(found.total, u64::try_from(rows.len()).unwrap(), "{status:?}");
         }
     }
 }
@@ -282,7 +288,7 @@ async fn compare_queue(store: &dyn Store, merchant: MerchantId, holdings: &Holdi
     }
 }
 
-fn slice<'r, T>(rows: &[&'r T], limit: i64, offset: i64) -> Vec<&'r T> {
+fn slice<'r, T>(rows: &[&'r T], limit: u32, offset: u32) -> Vec<&'r T> {
     let (limit, offset) = (usize::try_from(limit).unwrap(), usize::try_from(offset).unwrap());
     rows.iter().skip(offset).take(limit).copied().collect()
 }
@@ -315,28 +321,31 @@ enum Write {
     },
     Put(Endpoint),
     Clear {
-        ended: i64,
+        ended: u64,
         at_second: u64,
     },
 }
 
 impl Effect {
-    async fn write(&self, tx: &mut dyn Tx, merchant: MerchantId) {
+    async fn write(&self, tx: &mut dyn Tx, lock: &MerchantLock, merchant: MerchantId) {
         match &self.write {
             Write::Record { settlements, recorded, deliveries } => {
-                let outcome = tx.settlement_record_many(settlements).await.unwrap();
-                assert_eq!((&outcome.recorded, outcome.conflicting.len()), (recorded, 0));
-                tx.delivery_enqueue_many(deliveries).await.unwrap();
+                let batch = tx.settlement_record_many(lock, settlements).await.unwrap();
+                assert_eq!((&batch.recorded, batch.conflicting.len()), (recorded, 0));
+                tx.delivery_enqueue_many(lock, deliveries).await.unwrap();
             }
             Write::States { states, changed } => {
-                assert_eq!(&tx.delivery_record_many(states, at(0)).await.unwrap(), changed);
+                assert_eq!(&tx.delivery_record_many(lock, states, at(0)).await.unwrap(), changed);
             }
             Write::Requeue { id, at_second, requeued } => {
-                assert_eq!(&tx.delivery_requeue(merchant, *id, at(*at_second)).await.unwrap(), requeued);
+                assert_eq!(
+                    &tx.delivery_requeue(lock, merchant, *id, at(*at_second)).await.unwrap(),
+                    requeued
+                );
             }
-            Write::Put(endpoint) => tx.endpoint_put(merchant, endpoint).await.unwrap(),
+            Write::Put(endpoint) => tx.endpoint_put(lock, merchant, endpoint).await.unwrap(),
             Write::Clear { ended, at_second } => {
-                assert_eq!(tx.endpoint_clear(merchant, at(*at_second)).await.unwrap(), *ended);
+                assert_eq!(tx.endpoint_clear(lock, merchant, at(*at_second)).await.unwrap(), *ended);
             }
         }
     }

@@ -3,12 +3,12 @@
 use settle_domain::credential::CredentialHash;
 use settle_domain::ids::OperatorId;
 
-use super::fixtures::{at, fresh_uuid};
+use super::fixtures::{at, unique_uuid};
 use crate::{NewOperator, Operator, Revocation, Store, StoreError};
 
 fn new_operator(name: &str, byte: u8) -> NewOperator {
     let operator = Operator {
-        operator_id: OperatorId(fresh_uuid()),
+        operator_id: OperatorId(unique_uuid()),
         name: name.to_owned(),
         created_at: at(u64::from(byte)),
         revoked_at: None,
@@ -31,7 +31,7 @@ pub async fn an_operator_is_found_until_revoked(store: &dyn Store) {
     assert_eq!(store.operator_authenticate(&[CredentialHash([9; 32])]).await.unwrap(), None);
 
     let mut revocations = Vec::new();
-    for operator in [ada.operator.operator_id, ada.operator.operator_id, OperatorId(fresh_uuid())] {
+    for operator in [ada.operator.operator_id, ada.operator.operator_id, OperatorId(unique_uuid())] {
         let mut tx = store.begin().await.unwrap();
         revocations.push(tx.operator_revoke(operator, at(50)).await.unwrap());
         tx.commit().await.unwrap();

@@ -7,8 +7,8 @@ use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId, SettlementId};
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{
-    at, clear_endpoint, delivery, endpoint, enqueue, fresh_dispatcher, fresh_uuid, listed, merchant,
-    put_endpoint, record, record_states, record_states_at, refresh, requeue, settlement,
+    at, clear_endpoint, delivery, endpoint, enqueue, listed, merchant, put_endpoint, record, record_states,
+    record_states_at, refresh, requeue, settlement, unique_dispatcher_id, unique_uuid,
 };
 use crate::{
     Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, Leases, NewDelivery, SHARDS, Shard, ShardLease, Store,
@@ -20,7 +20,7 @@ const LOOKS_MAX: usize = 10_000;
 
 /// A settlement and its notification, enqueued at the given time.
 async fn notified(store: &dyn Store, merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
-    let id = SettlementId(fresh_uuid());
+    let id = SettlementId(unique_uuid());
     record(store, &[settlement(merchant, id, created_at)]).await;
     let new = NewDelivery { settlement_id: id, ..delivery(merchant, created_at) };
     enqueue(store, std::slice::from_ref(&new)).await;
@@ -37,7 +37,7 @@ async fn due(store: &dyn Store, merchant: MerchantId) -> Option<Timestamp> {
 async fn claim(
     store: &dyn Store,
     merchant: MerchantId,
-    number: i64,
+    number: u32,
     in_flight: &[DeliveryId],
     now: Timestamp,
 ) -> Vec<Claimed> {
@@ -105,10 +105,10 @@ pub async fn a_merchant_is_due_for_what_came_with_an_outcome(store: &dyn Store) 
         .unwrap();
     let state = DeliveryState { merchant_id: merchant, seen: (&listed(&sent)).into(), delivery: delivered };
     let mut tx = store.begin().await.unwrap();
-    tx.merchant_lock(&[merchant]).await.unwrap();
-    tx.delivery_enqueue_many(&[sent, waits]).await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.delivery_enqueue_many(&lock, &[sent, waits]).await.unwrap();
     // The same outcome twice is one.
-    assert_eq!(tx.delivery_record_many(&[state.clone(), state], at(9)).await.unwrap().len(), 1);
+    assert_eq!(tx.delivery_record_many(&lock, &[state.clone(), state], at(9)).await.unwrap().len(), 1);
     tx.commit().await.unwrap();
     assert_eq!(due(store, merchant).await, Some(at(7)));
     let depth = store.queue_depth().await.unwrap();
@@ -204,7 +204,7 @@ pub async fn fenced(store: &dyn Store, leases: &[ShardLease]) -> Vec<Shard> {
 
 /// All of them, with the same tokens as long as it renews.
 pub async fn a_lone_dispatcher_holds_every_shard(store: &dyn Store) {
-    let dispatcher = fresh_dispatcher();
+    let dispatcher = unique_dispatcher_id();
     let _presence = store.presence(dispatcher).await.unwrap().expect("nobody else is there");
     let leases = lease(store, dispatcher, LEASE).await;
     assert_eq!(leases.share, leases.held.len());
@@ -218,7 +218,7 @@ pub async fn a_lone_dispatcher_holds_every_shard(store: &dyn Store) {
 
 /// Its shards get new tokens, and its own prove nothing any more.
 pub async fn a_dead_dispatcher_is_replaced_at_once(store: &dyn Store) {
-    let (dead, next) = (fresh_dispatcher(), fresh_dispatcher());
+    let (dead, next) = (unique_dispatcher_id(), unique_dispatcher_id());
     let presence = store.presence(dead).await.unwrap().expect("nobody else is there");
     let before = lease(store, dead, LEASE).await;
     drop(presence);
@@ -239,7 +239,7 @@ pub async fn a_dead_dispatcher_is_replaced_at_once(store: &dyn Store) {
 
 /// And nobody's until somebody takes them.
 pub async fn released_shards_are_free(store: &dyn Store) {
-    let dispatcher = fresh_dispatcher();
+    let dispatcher = unique_dispatcher_id();
     let _presence = store.presence(dispatcher).await.unwrap().expect("nobody else is there");
     let leases = lease(store, dispatcher, LEASE).await;
     let (given, kept) = leases.held.split_at(3);

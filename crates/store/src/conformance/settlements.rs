@@ -4,9 +4,9 @@ use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::settlement::Record;
 use uuid::Uuid;
 
-use super::fixtures::{at, fresh_uuid, merchant, page, pricing, record, settlement, settlements};
+use super::fixtures::{at, merchant, page, pricing, record, settlement, settlements, unique_uuid};
 use crate::slices::SLICE_ROWS_MAX;
-use crate::{NewSettlement, RecordOutcome, Store, StoreError};
+use crate::{NewSettlement, RecordedBatch, Store, StoreError};
 
 fn id(number: u128) -> SettlementId {
     SettlementId(Uuid::from_u128(number))
@@ -70,7 +70,7 @@ pub async fn the_same_again_changes_nothing(store: &dyn Store) {
     let again = record(store, &[rows[1].clone(), third.clone(), rows[0].clone()]).await;
     assert_eq!(
         again,
-        RecordOutcome { recorded: keys(std::slice::from_ref(&third)), conflicting: Vec::new() }
+        RecordedBatch { recorded: keys(std::slice::from_ref(&third)), conflicting: Vec::new() }
     );
     assert_eq!(settlements(store, merchant, 50, 0).await.total, 3);
 }
@@ -86,8 +86,8 @@ pub async fn other_content_conflicts(store: &dyn Store) {
     let other_pricing = NewSettlement { pricing: Some(pricing("4.6")), ..original.clone() };
     let no_pricing = NewSettlement { pricing: None, ..original.clone() };
     for other in [other_time, other_pricing, no_pricing] {
-        let outcome = record(store, std::slice::from_ref(&other)).await;
-        assert_eq!(outcome, RecordOutcome { recorded: Vec::new(), conflicting: keys(&[other]) });
+        let batch = record(store, std::slice::from_ref(&other)).await;
+        assert_eq!(batch, RecordedBatch { recorded: Vec::new(), conflicting: keys(&[other]) });
     }
     let page = settlements(store, merchant, 50, 0).await;
     assert_eq!((page.rows, page.total), (vec![original.record], 1));
@@ -98,7 +98,7 @@ pub async fn repetitions_inside_a_batch(store: &dyn Store) {
     let merchant = merchant(store).await;
     let (one, other) = (settlement(merchant, id(1), at(1)), settlement(merchant, id(1), at(2)));
     let twice = record(store, &[one.clone(), one.clone()]).await;
-    assert_eq!(twice, RecordOutcome { recorded: keys(std::slice::from_ref(&one)), conflicting: Vec::new() });
+    assert_eq!(twice, RecordedBatch { recorded: keys(std::slice::from_ref(&one)), conflicting: Vec::new() });
     let (two, different) = (settlement(merchant, id(2), at(1)), settlement(merchant, id(2), at(2)));
     assert_eq!(record(store, &[two.clone(), different]).await.conflicting, keys(&[two]));
     assert_eq!(record(store, &[one.clone(), other]).await.conflicting.len(), 1);
@@ -109,17 +109,17 @@ pub async fn repetitions_inside_a_batch(store: &dyn Store) {
 pub async fn deep_pages_agree_with_a_walk(store: &dyn Store) {
     let merchant = merchant(store).await;
     let other = super::fixtures::merchant(store).await;
-    let (count, total) = (1_700_usize, 1_700_i64);
+    let (count, total) = (1_700_usize, 1_700_u32);
     // Times repeat, and come neither rising nor falling: every batch lands in the middle of what is there.
     let mut rows: Vec<NewSettlement> = (0..count)
-        .map(|n| settlement(merchant, SettlementId(fresh_uuid()), at((n as u64 * 7_919) % 613)))
+        .map(|n| settlement(merchant, SettlementId(unique_uuid()), at((n as u64 * 7_919) % 613)))
         .collect();
     let edge = SLICE_ROWS_MAX;
     for batch in rows.chunks(300) {
         record(store, batch).await;
         // What is remembered of the list now is overtaken by the next batch.
         assert_eq!(settlements(store, merchant, 1, edge).await.rows.len(), 1);
-        record(store, &[settlement(other, SettlementId(fresh_uuid()), at(300))]).await;
+        record(store, &[settlement(other, SettlementId(unique_uuid()), at(300))]).await;
     }
     rows.sort_by_key(|row| std::cmp::Reverse(row.list_key));
     let offsets = (0..total).step_by(61).chain([edge - 1, edge, edge + 1, total - 1, total]);
@@ -127,13 +127,13 @@ pub async fn deep_pages_agree_with_a_walk(store: &dyn Store) {
         let page = settlements(store, merchant, 3, offset).await;
         let start = usize::try_from(offset).unwrap();
         let expected = records(&rows[start..count.min(start + 3)]);
-        assert_eq!((page.rows, page.total), (expected, total), "offset {offset}");
+        assert_eq!((page.rows, page.total), (expected, u64::from(total)), "offset {offset}");
     }
 }
 
 /// There is nothing to show, and nothing to pretend.
 pub async fn an_unknown_merchant_has_no_page(store: &dyn Store) {
-    let stranger = MerchantId(fresh_uuid());
+    let stranger = MerchantId(unique_uuid());
     for offset in [0, SLICE_ROWS_MAX] {
         let refused = store.settlement_page(stranger, page(50, offset)).await;
         assert!(matches!(refused, Err(StoreError::UnknownMerchant(_))), "{refused:?}");

@@ -72,7 +72,7 @@ impl Recording {
         self.recorder.record(settlements.into_iter().collect()).await
     }
 
-    async fn settlements(&self, merchant: MerchantId) -> i64 {
+    async fn settlements(&self, merchant: MerchantId) -> u64 {
         fixtures::settlements(&*self.store, merchant, 1, 0).await.total
     }
 
@@ -90,7 +90,7 @@ impl Recording {
 }
 
 fn new(merchant: MerchantId) -> NewSettlement {
-    fixtures::settlement(merchant, SettlementId(fixtures::fresh_uuid()), fixtures::at(1))
+    fixtures::settlement(merchant, SettlementId(fixtures::unique_uuid()), fixtures::at(1))
 }
 
 /// The same settlement with other content.
@@ -136,7 +136,7 @@ async fn a_group_is_not_larger_than_a_batch(setup: Setup) {
     );
     assert_eq!(answers.0.unwrap(), Recorded { recorded: BATCH_MAX, unchanged: 0, notified: 1 });
     assert_eq!((answers.1.unwrap(), answers.2.unwrap()), (recorded(1), recorded(1)));
-    assert_eq!(recording.settlements(bulk).await, i64::try_from(BATCH_MAX - 1).unwrap());
+    assert_eq!(recording.settlements(bulk).await, u64::try_from(BATCH_MAX - 1).unwrap());
     assert_eq!(recording.deliveries(one).await.len(), 3);
     assert_eq!(recording.transactions(one).await.len(), 2, "one full batch, and the others together");
 }
@@ -162,7 +162,7 @@ async fn a_conflict_is_its_callers_alone(setup: Setup) {
 
 async fn an_unknown_merchant_is_its_callers_alone(setup: Setup) {
     let recording = Recording::start(setup).await;
-    let (merchant, nobody) = (recording.merchant().await, MerchantId(fixtures::fresh_uuid()));
+    let (merchant, nobody) = (recording.merchant().await, MerchantId(fixtures::unique_uuid()));
     let answers = tokio::join!(
         recording.record([new(merchant), new(nobody)]),
         recording.record([new(merchant)]),
@@ -178,7 +178,7 @@ async fn an_unknown_merchant_is_its_callers_alone(setup: Setup) {
 async fn every_fault_of_a_caller_is_named(setup: Setup) {
     let recording = Recording::start(setup).await;
     let merchant = recording.merchant().await;
-    let strangers = [MerchantId(fixtures::fresh_uuid()), MerchantId(fixtures::fresh_uuid())];
+    let strangers = [MerchantId(fixtures::unique_uuid()), MerchantId(fixtures::unique_uuid())];
     let fault = recording.record(strangers.map(new)).await.unwrap_err();
     assert!(matches!(&fault, RecordError::UnknownMerchants(ids) if *ids == strangers), "{fault}");
     let known = [new(merchant), new(merchant)];

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
+use settle_domain::event::EventType;
 use settle_domain::ids::SettlementId;
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
@@ -142,7 +143,7 @@ fn claimed(merchant_id: MerchantId, delivery_id: DeliveryId) -> Claimed {
     let delivery = Delivery {
         delivery_id,
         settlement_id: SettlementId::NIL,
-        event_type: String::new(),
+        event_type: EventType::SettlementCompleted,
         status: DeliveryStatus::Pending,
         attempts: 0,
         created_at: Timestamp::MIN,

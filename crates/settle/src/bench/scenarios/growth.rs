@@ -19,7 +19,7 @@ use crate::commands::CommandFault;
 use crate::system::SystemClock;
 
 /// Deliveries that a claim asks for: half the window of a merchant that answers well, as it is asked for.
-const CLAIMED: i64 = 32;
+const CLAIMED: u32 = 32;
 /// What is measured, in the order in which it is measured at each size.
 const COSTS: [&str; 4] = ["record", "claim", "page of settlements", "page of deliveries"];
 /// Asks the store for its migrations, of which there are always as many.
@@ -152,7 +152,7 @@ async fn claim(history: &History, service: &Service, reads: usize) -> Result<Cos
         let asked = Instant::now();
         let claimed = history.context.store.queue_claim(&[ask], &[], SystemClock.now()).await?;
         times.took.push(nanos(asked));
-        if i64::try_from(claimed.len()) != Ok(CLAIMED) {
+        if u32::try_from(claimed.len()) != Ok(CLAIMED) {
             return Err(CommandFault::Refused(format!("{} are there to be claimed", claimed.len())));
         }
         times.beside.push(get(&mut client, BESIDE, "").await?);

@@ -9,7 +9,7 @@ use crate::commands::{CommandFault, Context};
 use crate::output::{self, OutputFormat};
 
 /// Deliveries listed at most: they are held in memory together.
-const LIMIT_MAX: i64 = 10_000;
+const LIMIT_MAX: u32 = 10_000;
 
 #[derive(Debug, Args)]
 pub(in crate::commands) struct List {
@@ -19,8 +19,9 @@ pub(in crate::commands) struct List {
     #[arg(long)]
     status: Option<DeliveryStatus>,
     /// How many, at most
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(i64).range(1..=LIMIT_MAX))]
-    limit: i64,
+    #[arg(long, value_name = "N", default_value_t = 50,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(LIMIT_MAX)))]
+    limit: u32,
     #[command(flatten)]
     format: OutputFormat,
 }

@@ -17,7 +17,7 @@ use crate::output::{self, OutputFormat};
 use crate::system::SystemClock;
 
 /// Deliveries that a dry run shows; the others it counts.
-const SHOWN_MAX: usize = 10;
+const SHOWN_MAX: u32 = 10;
 /// Merchants that are named in warnings; the others are counted.
 const WARNED_MAX: usize = 10;
 
@@ -59,7 +59,7 @@ struct Outcome {
 /// What is to be requeued.
 enum Asked {
     Named(Vec<(MerchantId, Delivery)>),
-    Matching(DeliveryFilter, Vec<(MerchantId, i64)>),
+    Matching(DeliveryFilter, Vec<(MerchantId, u64)>),
 }
 
 impl Redeliver {
@@ -110,7 +110,7 @@ impl Asked {
         match self {
             Self::Named(named) => named.len(),
             Self::Matching(_, counts) => {
-                usize::try_from(counts.iter().map(|(_, number)| number).sum::<i64>()).unwrap_or(0)
+                usize::try_from(counts.iter().map(|(_, number)| number).sum::<u64>()).unwrap_or(usize::MAX)
             }
         }
     }
@@ -125,12 +125,9 @@ impl Asked {
     async fn first(self, context: &Context) -> Result<Vec<Printed>, CommandFault> {
         let first = match self {
             Self::Named(named) => named,
-            Self::Matching(filter, _) => {
-                let limit = i64::try_from(SHOWN_MAX).unwrap_or(i64::MAX);
-                context.store.delivery_search(&filter, None, limit).await?
-            }
+            Self::Matching(filter, _) => context.store.delivery_search(&filter, None, SHOWN_MAX).await?,
         };
-        Ok(first.into_iter().take(SHOWN_MAX).map(Printed::from).collect())
+        Ok(first.into_iter().take(SHOWN_MAX as usize).map(Printed::from).collect())
     }
 
     /// Gives the number of those that were requeued.
@@ -218,7 +215,7 @@ fn warn(without_endpoint: &[MerchantId]) -> std::io::Result<()> {
 async fn walk(
     context: &Context,
     filter: &DeliveryFilter,
-    counts: &[(MerchantId, i64)],
+    counts: &[(MerchantId, u64)],
     at: Timestamp,
     progress: &Progress,
     requeued: &mut usize,
@@ -229,7 +226,7 @@ async fn walk(
         let mut after = None;
         loop {
             let room = BATCH_MAX - batch.len();
-            let limit = i64::try_from(room).unwrap_or(i64::MAX);
+            let limit = u32::try_from(room).unwrap_or(u32::MAX);
             let found = context.store.delivery_search(&filter, after, limit).await?;
             after = found.last().map(DeliveryCursor::at);
             batch.extend(found.iter().map(key));
@@ -257,8 +254,8 @@ async fn requeue(
     }
     let merchants: BTreeSet<MerchantId> = batch.iter().map(|(merchant, _)| *merchant).collect();
     let mut work = context.outbox().begin().await?;
-    work.merchant_lock(&merchants.iter().copied().collect::<Vec<_>>()).await?;
-    let requeued = work.requeue(batch, at).await?;
+    let lock = work.merchant_lock(&merchants.iter().copied().collect::<Vec<_>>()).await?;
+    let requeued = work.requeue(&lock, batch, at).await?;
     if requeued.len() < least {
         let text = "nothing was requeued: some of the deliveries were sent again by others just now";
         return Err(CommandFault::Refused(text.to_owned()));

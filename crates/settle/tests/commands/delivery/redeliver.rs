@@ -128,7 +128,7 @@ fn more_than_one_batch(settle: &Settle) {
     let counted =
         block_on(async { settle.store().delivery_count(&DeliveryFilter::default()).await.unwrap() });
     assert_eq!(
-        counted.iter().map(|(_, number)| number).sum::<i64>(),
+        counted.iter().map(|(_, number)| number).sum::<u64>(),
         2_009,
         "as many rows as the totals say"
     );
@@ -142,7 +142,7 @@ fn a_service_elsewhere_is_woken() {
     let id = dead(&settle, &merchant);
     let woken = block_on(async {
         let store = settle.store();
-        let dispatcher = fixtures::fresh_dispatcher();
+        let dispatcher = fixtures::unique_dispatcher_id();
         let mut presence = store.presence(dispatcher).await.unwrap().expect("nobody else has this id");
         settle.run(&["delivery", "redeliver", &id]).ok();
         tokio::time::timeout(PATIENCE, presence.woken()).await.expect("it is told").unwrap()

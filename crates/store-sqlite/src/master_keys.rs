@@ -3,12 +3,12 @@
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use settle_domain::time::Timestamp;
-use settle_domain::vault::RingKeyId;
-use settle_store::{RingReads, RingWrites, StoreError, StoreResult};
+use settle_domain::vault::MasterKeyId;
+use settle_store::{MasterKeyReads, MasterKeyWrites, StoreError, StoreResult};
 
 use crate::convert::column;
 use crate::error::store_error;
-use crate::run::Run;
+use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -18,23 +18,23 @@ settle_store::statements! {
 }
 
 #[async_trait]
-impl RingReads for SqliteStore {
-    async fn ring_list(&self) -> StoreResult<Vec<RingKeyId>> {
-        self.connections.read(|connection| connection.rows(LIST, [], ring_key_id))
+impl MasterKeyReads for SqliteStore {
+    async fn master_key_list(&self) -> StoreResult<Vec<MasterKeyId>> {
+        self.connections.read(|connection| connection.rows(LIST, [], master_key_id))
     }
 }
 
 #[async_trait]
-impl RingWrites for SqliteTx {
-    async fn ring_record(&mut self, key: RingKeyId, at: Timestamp) -> StoreResult<()> {
+impl MasterKeyWrites for SqliteTx {
+    async fn master_key_record(&mut self, key: MasterKeyId, at: Timestamp) -> StoreResult<()> {
         self.writer.connection()?.change(RECORD, params![key.0, at.as_micros()]).map_err(store_error)?;
         Ok(())
     }
 }
 
-fn ring_key_id(row: &Row<'_>) -> StoreResult<RingKeyId> {
+fn master_key_id(row: &Row<'_>) -> StoreResult<MasterKeyId> {
     let bytes: Vec<u8> = column(row, 0)?;
     let id =
         bytes.try_into().map_err(|_| StoreError::unexpected("the id of a master key has another length"))?;
-    Ok(RingKeyId(id))
+    Ok(MasterKeyId(id))
 }

@@ -1,12 +1,12 @@
-//! Running statements: each is prepared once a connection.
+//! Statements and what they give: each is prepared once a connection.
 
 use rusqlite::{Connection, Params, Row};
 use settle_store::StoreResult;
 
 use crate::error::store_error;
 
-/// What statements are run on.
-pub(crate) trait Run {
+/// What a connection is asked.
+pub(crate) trait Query {
     /// Changes rows; says how many.
     fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize>;
 
@@ -27,7 +27,7 @@ pub(crate) trait Run {
     ) -> StoreResult<Option<T>>;
 }
 
-impl Run for Connection {
+impl Query for Connection {
     fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
         self.prepare_cached(sql)?.execute(params)
     }

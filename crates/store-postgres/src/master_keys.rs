@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use settle_domain::time::Timestamp;
-use settle_domain::vault::RingKeyId;
-use settle_store::{RingReads, RingWrites, StoreError, StoreResult};
+use settle_domain::vault::MasterKeyId;
+use settle_store::{MasterKeyReads, MasterKeyWrites, StoreError, StoreResult};
 use sqlx::postgres::PgRow;
 
 use crate::convert::{At, column};
@@ -17,25 +17,25 @@ settle_store::statements! {
 }
 
 #[async_trait]
-impl RingReads for PostgresStore {
-    async fn ring_list(&self) -> StoreResult<Vec<RingKeyId>> {
+impl MasterKeyReads for PostgresStore {
+    async fn master_key_list(&self) -> StoreResult<Vec<MasterKeyId>> {
         let rows = sqlx::query(LIST).fetch_all(&self.pool).await.map_err(store_error)?;
-        rows.iter().map(ring_key_id).collect()
+        rows.iter().map(master_key_id).collect()
     }
 }
 
 #[async_trait]
-impl RingWrites for PostgresTx {
-    async fn ring_record(&mut self, key: RingKeyId, at: Timestamp) -> StoreResult<()> {
+impl MasterKeyWrites for PostgresTx {
+    async fn master_key_record(&mut self, key: MasterKeyId, at: Timestamp) -> StoreResult<()> {
         let query = sqlx::query(RECORD).bind(key.0.as_slice()).bind(At(at));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }
 }
 
-fn ring_key_id(row: &PgRow) -> StoreResult<RingKeyId> {
+fn master_key_id(row: &PgRow) -> StoreResult<MasterKeyId> {
     let bytes: Vec<u8> = column(row, "key_id")?;
     let id =
         bytes.try_into().map_err(|_| StoreError::unexpected("the id of a master key has another length"))?;
-    Ok(RingKeyId(id))
+    Ok(MasterKeyId(id))
 }
