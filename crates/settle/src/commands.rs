@@ -11,7 +11,7 @@ use settle_domain::seams::Clock;
 use settle_domain::vault::KeyRing;
 use settle_store::Store;
 
-use crate::config::{self, Config, ConfigFault};
+use crate::config::{self, Config, ConfigError};
 use crate::system::{SystemClock, SystemEntropy};
 use crate::{logging, wiring};
 
@@ -80,16 +80,16 @@ enum Command {
 
 /// Why a command did not do what it was asked to. Printed as one line on standard error.
 #[derive(Debug, thiserror::Error)]
-pub enum CommandFault {
+pub enum CommandError {
     /// The settings cannot be used.
     #[error(transparent)]
-    Config(#[from] ConfigFault),
+    Config(#[from] ConfigError),
     /// The parts cannot be put together.
     #[error(transparent)]
-    Wiring(#[from] wiring::WiringFault),
+    Wiring(#[from] wiring::WiringError),
     /// The log cannot be started.
     #[error(transparent)]
-    Log(#[from] logging::LogFault),
+    Log(#[from] logging::LogError),
     /// The database failed.
     #[error("{}", explained(.0))]
     Store(#[from] settle_store::StoreError),
@@ -125,17 +125,17 @@ pub(crate) struct Context {
 impl Context {
     /// Opens the store, brings its schema up to date, and makes sure that the master key is the one it was
     /// used with.
-    pub(crate) async fn open(config: Config) -> Result<Context, CommandFault> {
+    pub(crate) async fn open(config: Config) -> Result<Context, CommandError> {
         let store = wiring::store(&config)?;
         store.migrate().await?;
         let known = store.ring_list().await?;
         if !known.is_empty() && !wiring::has_master_key(&config) {
-            return Err(CommandFault::Refused(MASTER_KEY_MISSING.to_owned()));
+            return Err(CommandError::Refused(MASTER_KEY_MISSING.to_owned()));
         }
         let ring = wiring::key_ring(&config, &SystemEntropy)?;
         let ids = ring.ids();
         if !known.is_empty() && !ids.iter().any(|id| known.contains(id)) {
-            return Err(CommandFault::Refused(MASTER_KEY_OTHER.to_owned()));
+            return Err(CommandError::Refused(MASTER_KEY_OTHER.to_owned()));
         }
         if let Some(newest) = ids.first().filter(|newest| !known.contains(newest)) {
             let mut tx = store.begin().await?;
@@ -166,7 +166,7 @@ const MASTER_KEY_OTHER: &str = "the database has been used with another master k
 /// Runs a command. What it made or found goes to standard output, everything else to standard error.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
-    let done = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CommandFault::from);
+    let done = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CommandError::from);
     let done = done.and_then(|runtime| {
         let done = runtime.block_on(dispatch(cli));
         runtime.shutdown_background();
@@ -182,11 +182,11 @@ pub fn run(cli: Cli) -> ExitCode {
 }
 
 #[expect(clippy::print_stderr, reason = "the one place where a command says why it failed")]
-fn complain(fault: &CommandFault) {
+fn complain(fault: &CommandError) {
     eprintln!("settle: {fault}");
 }
 
-async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
+async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     // What needs no settings does not fail for bad ones.
     match cli.command {
         Command::Openapi => crate::output::print_text(settle_api::openapi_text())?,
@@ -198,7 +198,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<ExitCode, CommandFault> {
+async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<ExitCode, CommandError> {
     let (config, figment) = config::load(file, &config::environment(std::env::vars_os())?)?;
     logging::start(&config)?;
     match command {

@@ -16,7 +16,7 @@ mod show;
 mod text;
 
 pub(crate) use load::LISTEN_SECRET_VARIABLE;
-pub use load::{ConfigFault, DEFAULTS, Environment, environment, load};
+pub use load::{ConfigError, DEFAULTS, Environment, environment, load};
 pub(crate) use show::without_secrets;
 pub use show::{Shown, shown};
 pub(crate) use text::parse_duration;

@@ -25,7 +25,7 @@ use crate::system::{SystemClock, SystemEntropy};
 
 /// Parts that cannot be put together. The text says which setting to look at.
 #[derive(Debug, thiserror::Error)]
-pub enum WiringFault {
+pub enum WiringError {
     /// The database URL is of no known kind.
     #[error("database_url: {0}")]
     Database(String),
@@ -60,22 +60,22 @@ pub enum WiringFault {
 const MASTER_KEY_FILE: &str = "master.key";
 
 /// The store that `database_url` names. Nothing is opened but the folder of a SQLite file.
-pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringFault> {
+pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringError> {
     let url = config.database_url();
     let url = url.expose_secret();
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
         let store = PostgresStore::new(url, config.database.connections_max.get());
-        return Ok(Arc::new(store.map_err(|fault| WiringFault::Database(fault.to_string()))?));
+        return Ok(Arc::new(store.map_err(|fault| WiringError::Database(fault.to_string()))?));
     }
     if is_sqlite(url) {
-        let store = SqliteStore::new(url).map_err(|fault| WiringFault::Database(fault.to_string()))?;
+        let store = SqliteStore::new(url).map_err(|fault| WiringError::Database(fault.to_string()))?;
         if let Some(folder) = store.path().parent().filter(|folder| !folder.as_os_str().is_empty()) {
             make_folder(folder)?;
         }
         make_private_file(store.path())?;
         return Ok(Arc::new(store));
     }
-    Err(WiringFault::Database("starts with neither sqlite:// nor postgres://".to_owned()))
+    Err(WiringError::Database("starts with neither sqlite:// nor postgres://".to_owned()))
 }
 
 fn is_sqlite(url: &str) -> bool {
@@ -103,26 +103,26 @@ pub fn master_key_file(config: &Config) -> PathBuf {
 }
 
 /// The master key ring: from the settings, or from the data folder, where it is made if there is none.
-pub fn key_ring(config: &Config, entropy: &dyn Entropy) -> Result<Arc<KeyRing>, WiringFault> {
+pub fn key_ring(config: &Config, entropy: &dyn Entropy) -> Result<Arc<KeyRing>, WiringError> {
     let set = config.master_key.expose_secret();
     if !set.is_empty() {
         let place = "master_key".to_owned();
-        return KeyRing::parse(set).map(Arc::new).map_err(|source| WiringFault::MasterKey { place, source });
+        return KeyRing::parse(set).map(Arc::new).map_err(|source| WiringError::MasterKey { place, source });
     }
     let path = master_key_file(config);
-    let fault = |source| WiringFault::DataFolder { path: path.clone(), source };
+    let fault = |source| WiringError::DataFolder { path: path.clone(), source };
     if !path.try_exists().map_err(fault)? {
         make_folder(&config.data_dir)?;
         make_master_key(&path, entropy).map_err(fault)?;
     }
     let mode = path.metadata().map_err(fault)?.permissions().mode();
     if mode & 0o077 != 0 {
-        return Err(WiringFault::ExposedMasterKey(path));
+        return Err(WiringError::ExposedMasterKey(path));
     }
     let text: SecretString = std::fs::read_to_string(&path).map_err(fault)?.into();
     let place = path.display().to_string();
     let ring = KeyRing::parse(text.expose_secret().trim());
-    ring.map(Arc::new).map_err(|source| WiringFault::MasterKey { place, source })
+    ring.map(Arc::new).map_err(|source| WiringError::MasterKey { place, source })
 }
 
 /// Written beside its name and then linked to it: whoever finds the file finds all of it, and of two
@@ -143,34 +143,34 @@ fn make_master_key(path: &Path, entropy: &dyn Entropy) -> io::Result<()> {
 }
 
 /// A folder that its owner alone can enter, with the folders above it.
-fn make_folder(path: &Path) -> Result<(), WiringFault> {
+fn make_folder(path: &Path) -> Result<(), WiringError> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|source| WiringFault::DataFolder { path: path.to_owned(), source })
+    made.map_err(|source| WiringError::DataFolder { path: path.to_owned(), source })
 }
 
 /// An empty file that its owner alone can read, unless there is one. SQLite gives the files beside it the
 /// same mode.
-fn make_private_file(path: &Path) -> Result<(), WiringFault> {
+fn make_private_file(path: &Path) -> Result<(), WiringError> {
     let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match made {
         Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        made => made.map(drop).map_err(|source| WiringFault::DataFolder { path: path.to_owned(), source }),
+        made => made.map(drop).map_err(|source| WiringError::DataFolder { path: path.to_owned(), source }),
     }
 }
 
 /// The judge of webhook URLs.
-pub fn guard(config: &Config) -> Result<Guard, WiringFault> {
+pub fn guard(config: &Config) -> Result<Guard, WiringError> {
     let webhook = &config.webhook;
-    let resolver = DnsResolver::new(&webhook.nameservers, RESOLVE_TIMEOUT).map_err(WiringFault::Resolver)?;
+    let resolver = DnsResolver::new(&webhook.nameservers, RESOLVE_TIMEOUT).map_err(WiringError::Resolver)?;
     let policy =
         GuardPolicy { allow_networks: webhook.allow_networks.clone(), allow_http: webhook.allow_http };
     Ok(Guard::new(policy, Arc::new(resolver)))
 }
 
 /// Who carries notifications to endpoints, through the guard.
-pub fn sender(config: &Config, guard: Guard) -> Result<Sender, WiringFault> {
+pub fn sender(config: &Config, guard: Guard) -> Result<Sender, WiringError> {
     let sender = Sender::new(guard, config.webhook.timeout, &extra_roots(config)?);
-    sender.map_err(|fault| WiringFault::ExtraRoots(fault.to_string()))
+    sender.map_err(|fault| WiringError::ExtraRoots(fault.to_string()))
 }
 
 /// What sends notifications, as the settings say.
@@ -222,11 +222,11 @@ pub fn alerter(
     config: &Config,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-) -> Result<Alerter, WiringFault> {
+) -> Result<Alerter, WiringError> {
     let transport = match config.alerts.url.clone() {
         Some(url) => {
             let sender = AlertSender::new(url, SEND_TIMEOUT, &extra_roots(config)?);
-            let sender = sender.map_err(|fault| WiringFault::ExtraRoots(fault.to_string()))?;
+            let sender = sender.map_err(|fault| WiringError::ExtraRoots(fault.to_string()))?;
             Some(Arc::new(sender) as Arc<dyn AlertTransport>)
         }
         None => None,
@@ -235,10 +235,10 @@ pub fn alerter(
 }
 
 /// The certificates to trust besides the web's, as PEM.
-fn extra_roots(config: &Config) -> Result<Vec<u8>, WiringFault> {
+fn extra_roots(config: &Config) -> Result<Vec<u8>, WiringError> {
     let file = &config.webhook.extra_roots;
     if file.as_os_str().is_empty() {
         return Ok(Vec::new());
     }
-    std::fs::read(file).map_err(|fault| WiringFault::ExtraRoots(format!("{}: {fault}", file.display())))
+    std::fs::read(file).map_err(|fault| WiringError::ExtraRoots(format!("{}: {fault}", file.display())))
 }

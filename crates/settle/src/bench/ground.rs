@@ -10,7 +10,7 @@ use settle_store::Merchant;
 use tempfile::TempDir;
 
 use super::postgres::Postgres;
-use crate::commands::{CommandFault, Context, key, operator};
+use crate::commands::{CommandError, Context, key, operator};
 use crate::config;
 use crate::system::{SystemClock, SystemEntropy};
 
@@ -40,7 +40,7 @@ pub(super) struct Shop {
 
 impl Ground {
     /// An empty store.
-    pub(super) async fn new(kind: StoreKind) -> Result<Ground, CommandFault> {
+    pub(super) async fn new(kind: StoreKind) -> Result<Ground, CommandError> {
         let folder = tempfile::tempdir()?;
         let mut settings = vec![
             ("SETTLE_DATA_DIR".to_owned(), folder.path().join("data").display().to_string()),
@@ -69,7 +69,7 @@ impl Ground {
     }
 
     /// The store, opened by the benchmark itself.
-    pub(super) async fn open(&self) -> Result<Context, CommandFault> {
+    pub(super) async fn open(&self) -> Result<Context, CommandError> {
         let file = self.folder.path().join("settle.toml");
         std::fs::write(&file, "")?;
         Context::open(config::load(Some(&file), &self.settings)?.0).await
@@ -82,10 +82,10 @@ impl Ground {
         number: usize,
         endpoints: &[SocketAddr],
         path: &str,
-    ) -> Result<Vec<Shop>, CommandFault> {
+    ) -> Result<Vec<Shop>, CommandError> {
         let now = SystemClock.now();
         let secret = WebhookSecret::parse("benchmark".to_owned());
-        let secret = secret.map_err(|_| CommandFault::Refused("no secret".to_owned()))?;
+        let secret = secret.map_err(|_| CommandError::Refused("no secret".to_owned()))?;
         let mut merchants = Vec::new();
         let mut tx = context.store.begin().await?;
         for position in 0..number {
@@ -108,7 +108,7 @@ impl Ground {
     }
 
     /// Adds an operator; gives its token.
-    pub(super) async fn operator(&self, context: &Context) -> Result<String, CommandFault> {
+    pub(super) async fn operator(&self, context: &Context) -> Result<String, CommandError> {
         let name = OperatorId::new(SystemClock.now(), &SystemEntropy).to_string();
         let (_, credential) = operator::make(context, name).await?;
         Ok(credential.expose().to_owned())

@@ -9,7 +9,7 @@ use settle_store::{Ask, BATCH_MAX, DeliveryState, NewDelivery, NewSettlement, Se
 use super::ground::{Ground, Shop, StoreKind};
 use super::load::completed;
 use super::progress::Progress;
-use crate::commands::{CommandFault, Context};
+use crate::commands::{CommandError, Context};
 use crate::system::{SystemClock, SystemEntropy};
 
 /// Where nobody listens: nothing of this is ever sent.
@@ -28,18 +28,18 @@ pub(super) struct History {
 
 impl History {
     /// A merchant without a history.
-    pub(super) async fn new(kind: StoreKind) -> Result<History, CommandFault> {
+    pub(super) async fn new(kind: StoreKind) -> Result<History, CommandError> {
         let ground = Ground::new(kind).await?;
         let context = ground.open().await?;
         let shops = ground.shops(&context, 1, &[ENDPOINT.into()], "/hook").await?;
-        let none = || CommandFault::Refused("no merchant was made".to_owned());
+        let none = || CommandError::Refused("no merchant was made".to_owned());
         let shop = shops.into_iter().next().ok_or_else(none)?;
         Ok(History { context, ground, shop, rows: 0 })
     }
 
     /// Adds settlements, each with a delivery that was delivered, until there are so many. The service does
     /// the same in more steps: what is on the disk afterwards is alike.
-    pub(super) async fn grow(&mut self, rows: usize, progress: &Progress) -> Result<(), CommandFault> {
+    pub(super) async fn grow(&mut self, rows: usize, progress: &Progress) -> Result<(), CommandError> {
         progress.step("filling the store", rows);
         while self.rows < rows {
             let last = rows.min(self.rows + BATCH_MAX);
@@ -50,7 +50,7 @@ impl History {
         Ok(())
     }
 
-    async fn add(&self, numbers: std::ops::Range<usize>) -> Result<(), CommandFault> {
+    async fn add(&self, numbers: std::ops::Range<usize>) -> Result<(), CommandError> {
         let now = SystemClock.now();
         let completed = numbers.map(|number| completed(&self.shop, number).map(NewSettlement::from));
         let settlements = completed.collect::<Result<Vec<_>, _>>()?;
@@ -73,13 +73,13 @@ impl History {
         tx.delivery_enqueue_many(&deliveries).await?;
         let changed = tx.delivery_record_many(&states, now).await?.len();
         if changed != deliveries.len() {
-            return Err(CommandFault::Refused("the store is not filled as it should be".to_owned()));
+            return Err(CommandError::Refused("the store is not filled as it should be".to_owned()));
         }
         Ok(tx.commit().await?)
     }
 
     /// Marks everything that is pending as delivered.
-    pub(super) async fn deliver_pending(&self) -> Result<(), CommandFault> {
+    pub(super) async fn deliver_pending(&self) -> Result<(), CommandError> {
         loop {
             let now = SystemClock.now();
             let ask = Ask { merchant_id: self.shop.merchant_id, number: CLAIM };

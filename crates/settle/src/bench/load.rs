@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use super::arrivals::Arrivals;
 use super::client::Client;
 use super::ground::Shop;
-use crate::commands::CommandFault;
+use crate::commands::CommandError;
 use crate::system::{SystemClock, SystemEntropy};
 
 const PATH: &str = "/operator/v1/settlements";
@@ -49,9 +49,9 @@ pub(super) fn batch(shop: &Shop, numbers: std::ops::Range<usize>) -> String {
 }
 
 /// The same settlement, read as the service reads it.
-pub(super) fn completed(shop: &Shop, number: usize) -> Result<CompletedSettlement, CommandFault> {
+pub(super) fn completed(shop: &Shop, number: usize) -> Result<CompletedSettlement, CommandError> {
     let object = parse_object(settlement(shop, number).as_bytes());
-    let refused = |fault: &dyn std::fmt::Debug| CommandFault::Refused(format!("a settlement: {fault:?}"));
+    let refused = |fault: &dyn std::fmt::Debug| CommandError::Refused(format!("a settlement: {fault:?}"));
     parse(&object.map_err(|fault| refused(&fault))?).map_err(|problems| refused(&problems))
 }
 

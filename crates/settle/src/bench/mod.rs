@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::commands::CommandFault;
+use crate::commands::CommandError;
 use crate::output;
 use figures::{Figure, table};
 pub(crate) use ground::StoreKind;
@@ -112,13 +112,13 @@ enum Scenario {
 }
 
 impl Bench {
-    pub(crate) async fn run(self) -> Result<(), CommandFault> {
+    pub(crate) async fn run(self) -> Result<(), CommandError> {
         if let Some(part) = self.part {
             return part.run().await;
         }
         for file in self.json.iter().chain(&self.plot) {
             let opened = std::fs::File::options().create(true).append(true).open(file);
-            opened.map_err(|fault| CommandFault::Refused(format!("{}: {fault}", file.display())))?;
+            opened.map_err(|fault| CommandError::Refused(format!("{}: {fault}", file.display())))?;
         }
         let mut hung_up = signal(SignalKind::hangup())?;
         let mut terminated = signal(SignalKind::terminate())?;
@@ -131,7 +131,7 @@ impl Bench {
         }
     }
 
-    async fn measure_all(&self) -> Result<(), CommandFault> {
+    async fn measure_all(&self) -> Result<(), CommandError> {
         let scale = match (self.quick, self.full) {
             (true, _) => QUICK,
             (false, true) => FULL,
@@ -185,7 +185,7 @@ impl Bench {
         let lost = figures.iter().filter(|figure| is_loss(figure)).any(|figure| figure.value > 0.0);
         match failed {
             Some(fault) => Err(fault),
-            None if lost => Err(CommandFault::Refused("notifications were lost, see above".to_owned())),
+            None if lost => Err(CommandError::Refused("notifications were lost, see above".to_owned())),
             None => Ok(()),
         }
     }
@@ -195,7 +195,7 @@ impl Bench {
         scenario: Scenario,
         plan: &Plan,
         history: &mut Option<History>,
-    ) -> Result<Outcome, CommandFault> {
+    ) -> Result<Outcome, CommandError> {
         plan.progress.scenario(&scenario.name())?;
         Ok(match scenario {
             Scenario::Deliver => {
@@ -229,8 +229,8 @@ impl Scenario {
     }
 }
 
-fn interrupted() -> CommandFault {
-    CommandFault::Refused("interrupted".to_owned())
+fn interrupted() -> CommandError {
+    CommandError::Refused("interrupted".to_owned())
 }
 
 fn is_loss(figure: &Figure) -> bool {

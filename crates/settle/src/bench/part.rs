@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use super::ground::Shop;
 use super::load::completed;
 use super::process::cpu_seconds;
-use crate::commands::CommandFault;
+use crate::commands::CommandError;
 use crate::system::{SystemClock, SystemEntropy};
 use crate::{config, output, wiring};
 
@@ -49,7 +49,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(super) async fn run(self) -> Result<(), CommandFault> {
+    pub(super) async fn run(self) -> Result<(), CommandError> {
         match self {
             Part::Page { file, listen } => serve_page(&file, listen).await,
             Part::Post(posts) => posts.run().await,
@@ -58,9 +58,9 @@ impl Part {
 }
 
 /// The page through the listener, the routing and the envelope of the merchant API, with nothing behind them.
-async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), CommandFault> {
+async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), CommandError> {
     let page = Bytes::from(std::fs::read(file)?);
-    let messages = Messages::load().map_err(|fault| CommandFault::Refused(fault.to_string()))?;
+    let messages = Messages::load().map_err(|fault| CommandError::Refused(fault.to_string()))?;
     let state = EnvelopeState {
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
@@ -101,7 +101,7 @@ pub(crate) struct BarePosts {
 }
 
 impl BarePosts {
-    async fn run(self) -> Result<(), CommandFault> {
+    async fn run(self) -> Result<(), CommandError> {
         let environment = config::environment(std::env::vars_os())?;
         let (config, _) = config::load(None, &environment)?;
         let guard = wiring::guard(&config)?;
@@ -144,8 +144,8 @@ struct Template {
 }
 
 impl Template {
-    fn new() -> Result<Template, CommandFault> {
-        let refused = || CommandFault::Refused("no notification can be made".to_owned());
+    fn new() -> Result<Template, CommandError> {
+        let refused = || CommandError::Refused("no notification can be made".to_owned());
         let now = SystemClock.now();
         let shop = Shop { merchant_id: MerchantId::new(now, &SystemEntropy), api_key: String::new() };
         let body = completed(&shop, 0)?.settlement.record().notification();

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use figment::Figment;
 
-use super::CommandFault;
+use super::CommandError;
 use crate::config::{self, Config, DEFAULTS};
 use crate::output::{self, OutputFormat};
 
@@ -16,7 +16,7 @@ pub(super) enum ConfigCommand {
 }
 
 impl ConfigCommand {
-    pub(super) fn run(self, config: &Config, figment: &Figment) -> Result<(), CommandFault> {
+    pub(super) fn run(self, config: &Config, figment: &Figment) -> Result<(), CommandError> {
         match self {
             Self::Defaults => Ok(output::print_text(DEFAULTS)?),
             Self::Show(format) => {

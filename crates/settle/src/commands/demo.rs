@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 use super::serve::{Bound, Serve, start_metrics, stop_signal, stopped};
-use super::{CommandFault, Context, key, operator};
+use super::{CommandError, Context, key, operator};
 use crate::config::{self, Config, parse_duration};
 use crate::receiver::{Arrival, Behaviour, Receiver};
 use crate::system::{SystemClock, SystemEntropy};
@@ -52,7 +52,7 @@ struct Shop {
 }
 
 impl Demo {
-    pub(super) async fn run(self) -> Result<(), CommandFault> {
+    pub(super) async fn run(self) -> Result<(), CommandError> {
         let folder = tempfile::tempdir()?;
         let (api, operator) = (bind(API_PORT).await?, bind(OPERATOR_PORT).await?);
         let (api_address, operator_address) = (api.local_addr()?, operator.local_addr()?);
@@ -121,7 +121,7 @@ impl Demo {
 }
 
 /// The service's own settings, whatever this machine has set: the demo touches nothing but its folder.
-fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> Result<Config, CommandFault> {
+fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> Result<Config, CommandError> {
     let file = folder.join("settle.toml");
     std::fs::write(&file, "")?;
     let set = |name: &str, value: String| (format!("SETTLE_{name}"), value);
@@ -143,7 +143,7 @@ fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> 
 }
 
 /// A listener on the port wanted, or on another one that is free.
-async fn bind(wanted: u16) -> Result<TcpListener, CommandFault> {
+async fn bind(wanted: u16) -> Result<TcpListener, CommandError> {
     match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await {
         Ok(listener) => Ok(listener),
         Err(_) => Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?),
@@ -161,8 +161,8 @@ fn hex_secret() -> String {
     hex::encode(random_bytes::<16>(&SystemEntropy))
 }
 
-fn refused(what: &str) -> CommandFault {
-    CommandFault::Refused(format!("{what} of the demo cannot be made"))
+fn refused(what: &str) -> CommandError {
+    CommandError::Refused(format!("{what} of the demo cannot be made"))
 }
 
 async fn open_shop(
@@ -170,7 +170,7 @@ async fn open_shop(
     name: &'static str,
     address: SocketAddr,
     secret: &WebhookSecret,
-) -> Result<Shop, CommandFault> {
+) -> Result<Shop, CommandError> {
     let now = SystemClock.now();
     let merchant_id = MerchantId::new(now, &SystemEntropy);
     let endpoint = Endpoint {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use settle_notify::guard::{DnsResolver, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 use settle_store::Store;
 
-use super::{CommandFault, explained};
+use super::{CommandError, explained};
 use crate::config::{Config, without_secrets};
 use crate::output::{self, OutputFormat};
 use crate::system::SystemEntropy;
@@ -39,7 +39,7 @@ struct Finding {
 }
 
 impl Doctor {
-    pub(super) async fn run(self, config: &Config) -> Result<ExitCode, CommandFault> {
+    pub(super) async fn run(self, config: &Config) -> Result<ExitCode, CommandError> {
         let mut findings = vec![settings(config), master_key(config)];
         findings.extend(database(config).await);
         findings.push(name_servers(config).await);

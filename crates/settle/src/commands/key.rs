@@ -8,7 +8,7 @@ use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::{Key, NewKey, Revocation};
 
-use super::{CommandFault, Context};
+use super::{CommandError, Context};
 use crate::output::{self, CreatedFormat, OutputFormat};
 use crate::system::{SystemClock, SystemEntropy};
 
@@ -61,7 +61,7 @@ struct Listed {
 }
 
 impl KeyCommand {
-    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::Create { merchant_id, label, format } => create(&context, merchant_id, label, format).await,
             Self::List { merchant_id, format } => list(&context, merchant_id, format).await,
@@ -75,7 +75,7 @@ pub(crate) async fn make(
     context: &Context,
     merchant_id: MerchantId,
     label: Option<String>,
-) -> Result<(Key, Credential), CommandFault> {
+) -> Result<(Key, Credential), CommandError> {
     let now = SystemClock.now();
     let credential = Credential::generate(CredentialKind::ApiKey, &SystemEntropy);
     let key = Key {
@@ -97,9 +97,9 @@ async fn create(
     merchant_id: MerchantId,
     label: Option<String>,
     format: CreatedFormat,
-) -> Result<(), CommandFault> {
+) -> Result<(), CommandError> {
     let label = label.map(|label| output::checked_name("the label", &label, LABEL_BYTES_MAX)).transpose();
-    let label = label.map_err(CommandFault::Refused)?;
+    let label = label.map_err(CommandError::Refused)?;
     let (key, credential) = make(context, merchant_id, label).await?;
     let api_key = credential.expose();
     let created =
@@ -108,7 +108,7 @@ async fn create(
     Ok(output::print_created(format, &created, api_key, || text)?)
 }
 
-async fn list(context: &Context, merchant_id: MerchantId, format: OutputFormat) -> Result<(), CommandFault> {
+async fn list(context: &Context, merchant_id: MerchantId, format: OutputFormat) -> Result<(), CommandError> {
     let keys: Vec<Listed> = context.store.key_list(merchant_id).await?.into_iter().map(listed).collect();
     let row = |key: &Listed| {
         let revoked = key.revoked_at.map_or("-".to_owned(), |time| time.to_string());
@@ -137,13 +137,13 @@ fn listed(key: Key) -> Listed {
     }
 }
 
-async fn revoke(context: &Context, key_id: KeyId) -> Result<(), CommandFault> {
+async fn revoke(context: &Context, key_id: KeyId) -> Result<(), CommandError> {
     let mut tx = context.store.begin().await?;
     let revocation = tx.key_revoke(key_id, SystemClock.now()).await?;
     tx.commit().await?;
     match revocation {
         Revocation::Revoked => Ok(output::print_text(&format!("Key {key_id} is revoked."))?),
         Revocation::AlreadyRevoked => Ok(output::print_text(&format!("Key {key_id} was revoked before."))?),
-        Revocation::Unknown => Err(CommandFault::Refused(format!("there is no key {key_id}"))),
+        Revocation::Unknown => Err(CommandError::Refused(format!("there is no key {key_id}"))),
     }
 }

@@ -7,7 +7,7 @@ use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::Merchant;
 
-use super::{CommandFault, Context};
+use super::{CommandError, Context};
 use crate::output::{self, CreatedFormat, OutputFormat};
 use crate::system::{SystemClock, SystemEntropy};
 
@@ -43,7 +43,7 @@ impl From<Merchant> for Printed {
 }
 
 impl MerchantCommand {
-    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::Create { name, format } => create(&context, &name, format).await,
             Self::List(format) => list(&context, format).await,
@@ -51,8 +51,8 @@ impl MerchantCommand {
     }
 }
 
-async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandFault> {
-    let name = output::checked_name("the name", name, NAME_BYTES_MAX).map_err(CommandFault::Refused)?;
+async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandError> {
+    let name = output::checked_name("the name", name, NAME_BYTES_MAX).map_err(CommandError::Refused)?;
     let now = SystemClock.now();
     let merchant = Merchant { merchant_id: MerchantId::new(now, &SystemEntropy), name, created_at: now };
     let mut tx = context.store.begin().await?;
@@ -63,7 +63,7 @@ async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<
     Ok(output::print_created(format, &Printed::from(merchant), &id, || text)?)
 }
 
-async fn list(context: &Context, format: OutputFormat) -> Result<(), CommandFault> {
+async fn list(context: &Context, format: OutputFormat) -> Result<(), CommandError> {
     let mut merchants: Vec<Printed> = Vec::new();
     loop {
         let after = merchants.last().map(|last| last.merchant_id);

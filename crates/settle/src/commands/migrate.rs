@@ -1,10 +1,10 @@
 //! `settle migrate`: brings the database to this version's schema.
 
-use super::CommandFault;
+use super::CommandError;
 use crate::config::Config;
 use crate::{output, wiring};
 
-pub(super) async fn run(config: &Config) -> Result<(), CommandFault> {
+pub(super) async fn run(config: &Config) -> Result<(), CommandError> {
     let store = wiring::store(config)?;
     let pending = store.migrations_pending().await?;
     store.migrate().await?;

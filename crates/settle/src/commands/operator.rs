@@ -8,7 +8,7 @@ use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::{NewOperator, Operator, Revocation, StoreError};
 
-use super::{CommandFault, Context};
+use super::{CommandError, Context};
 use crate::output::{self, CreatedFormat, OutputFormat};
 use crate::system::{SystemClock, SystemEntropy};
 
@@ -50,7 +50,7 @@ struct Listed {
 }
 
 impl OperatorCommand {
-    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::Create { name, format } => create(&context, &name, format).await,
             Self::List(format) => list(&context, format).await,
@@ -60,7 +60,7 @@ impl OperatorCommand {
 }
 
 /// Adds an operator, and gives it with its token.
-pub(crate) async fn make(context: &Context, name: String) -> Result<(Operator, Credential), CommandFault> {
+pub(crate) async fn make(context: &Context, name: String) -> Result<(Operator, Credential), CommandError> {
     let now = SystemClock.now();
     let credential = Credential::generate(CredentialKind::OperatorToken, &SystemEntropy);
     let operator = Operator {
@@ -73,7 +73,7 @@ pub(crate) async fn make(context: &Context, name: String) -> Result<(Operator, C
     let mut tx = context.store.begin().await?;
     tx.operator_create(&new).await.map_err(|fault| match fault {
         StoreError::NameTaken => {
-            CommandFault::Refused(format!("there is an operator {} already", operator.name))
+            CommandError::Refused(format!("there is an operator {} already", operator.name))
         }
         fault => fault.into(),
     })?;
@@ -81,8 +81,8 @@ pub(crate) async fn make(context: &Context, name: String) -> Result<(Operator, C
     Ok((operator, credential))
 }
 
-async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandFault> {
-    let name = output::checked_name("the name", name, NAME_BYTES_MAX).map_err(CommandFault::Refused)?;
+async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandError> {
+    let name = output::checked_name("the name", name, NAME_BYTES_MAX).map_err(CommandError::Refused)?;
     let (operator, credential) = make(context, name).await?;
     let token = credential.expose();
     let text = format!(
@@ -98,7 +98,7 @@ async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<
     Ok(output::print_created(format, &created, token, || text)?)
 }
 
-async fn list(context: &Context, format: OutputFormat) -> Result<(), CommandFault> {
+async fn list(context: &Context, format: OutputFormat) -> Result<(), CommandError> {
     let operators: Vec<Listed> = context.store.operator_list().await?.into_iter().map(listed).collect();
     let row = |operator: &Listed| {
         let revoked = operator.revoked_at.map_or("-".to_owned(), |time| time.to_string());
@@ -123,7 +123,7 @@ fn listed(operator: Operator) -> Listed {
     }
 }
 
-async fn revoke(context: &Context, operator_id: OperatorId) -> Result<(), CommandFault> {
+async fn revoke(context: &Context, operator_id: OperatorId) -> Result<(), CommandError> {
     let mut tx = context.store.begin().await?;
     let revocation = tx.operator_revoke(operator_id, SystemClock.now()).await?;
     tx.commit().await?;
@@ -132,6 +132,6 @@ async fn revoke(context: &Context, operator_id: OperatorId) -> Result<(), Comman
         Revocation::AlreadyRevoked => {
             Ok(output::print_text(&format!("Operator {operator_id} was revoked before."))?)
         }
-        Revocation::Unknown => Err(CommandFault::Refused(format!("there is no operator {operator_id}"))),
+        Revocation::Unknown => Err(CommandError::Refused(format!("there is no operator {operator_id}"))),
     }
 }

@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{CommandFault, Context};
+use super::{CommandError, Context};
 use crate::config::Config;
 use crate::system::{SystemClock, SystemEntropy};
 use crate::wiring::{self, DispatchParts};
@@ -76,7 +76,7 @@ impl Serve {
         self.role.is_empty() || self.role.contains(&role)
     }
 
-    pub(super) async fn run(self, config: Config) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, config: Config) -> Result<(), CommandError> {
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone())?;
         let metrics = start_metrics()?;
@@ -95,9 +95,9 @@ impl Serve {
         wake: Wake,
         stop: watch::Receiver<bool>,
         draining: Arc<AtomicBool>,
-    ) -> Result<(), CommandFault> {
+    ) -> Result<(), CommandError> {
         let limits = server_limits(&context.config);
-        let messages = Messages::load().map_err(|fault| CommandFault::Refused(fault.to_string()))?;
+        let messages = Messages::load().map_err(|fault| CommandError::Refused(fault.to_string()))?;
         let messages = Arc::new(messages);
         let guard = wiring::guard(&context.config)?;
         let transport: Arc<dyn Transport> = Arc::new(wiring::sender(&context.config, guard.clone())?);
@@ -138,7 +138,7 @@ impl Serve {
         transport: Arc<dyn Transport>,
         wake: Wake,
         stop: watch::Receiver<bool>,
-    ) -> Result<Option<JoinHandle<()>>, CommandFault> {
+    ) -> Result<Option<JoinHandle<()>>, CommandError> {
         let store = context.store.clone();
         if !self.runs(Role::Dispatch) {
             tokio::spawn(pass_on(wake, store));
@@ -187,12 +187,12 @@ async fn listen(
     bound: Option<TcpListener>,
     setting: &str,
     address: std::net::SocketAddr,
-) -> Result<TcpListener, CommandFault> {
+) -> Result<TcpListener, CommandError> {
     if let Some(listener) = bound {
         return Ok(listener);
     }
     let listener = TcpListener::bind(address).await;
-    listener.map_err(|fault| CommandFault::Refused(format!("{setting}: cannot listen on {address}: {fault}")))
+    listener.map_err(|fault| CommandError::Refused(format!("{setting}: cannot listen on {address}: {fault}")))
 }
 
 fn api_state(
@@ -251,11 +251,11 @@ fn operator_state(
 }
 
 /// Starts counting: before anything listens, so that nothing goes uncounted.
-pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandFault> {
+pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandError> {
     let durations = Matcher::Suffix("_seconds".to_owned());
     let recorder = PrometheusBuilder::new().set_buckets_for_metric(durations, &LATENCY_BUCKETS);
     let metrics = recorder.and_then(PrometheusBuilder::install_recorder);
-    let metrics = metrics.map_err(|fault| CommandFault::Refused(format!("metrics: {fault}")))?;
+    let metrics = metrics.map_err(|fault| CommandError::Refused(format!("metrics: {fault}")))?;
     let upkeep = metrics.clone();
     tokio::spawn(async move {
         // Samples are kept one by one until they are sorted into buckets; without this they would pile up

@@ -10,7 +10,7 @@ use settle_notify::outbox;
 use settle_store::{BATCH_MAX, NewSettlement, Tx};
 
 use super::progress::Progress;
-use super::{CommandFault, Context};
+use super::{CommandError, Context};
 use crate::output::{self, OutputFormat};
 use crate::system::{SystemClock, SystemEntropy};
 
@@ -58,7 +58,7 @@ struct Imported {
 }
 
 impl SettlementCommand {
-    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         let Self::Import(import) = self;
         let done = import.import(&context).await?;
         let text = || {
@@ -79,7 +79,7 @@ impl SettlementCommand {
 impl Import {
     /// Reads everything once to find every problem, and a second time to record it in one transaction: the
     /// database is never kept waiting for the input.
-    async fn import(&self, context: &Context) -> Result<Imported, CommandFault> {
+    async fn import(&self, context: &Context) -> Result<Imported, CommandError> {
         let lines = Lines::open(&self.file, self.merchant)?;
         let progress = Progress::over_bytes(lines.bytes()?, "checking");
         let merchants = lines.check(&progress)?;
@@ -107,7 +107,7 @@ impl Import {
         tx: &mut dyn Tx,
         batch: Vec<Line>,
         done: &mut Imported,
-    ) -> Result<(), CommandFault> {
+    ) -> Result<(), CommandError> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -122,7 +122,7 @@ impl Import {
             let text = format!(
                 "line {line}: settlement_id: {id} is there already with other content; nothing was imported"
             );
-            return Err(CommandFault::Refused(text));
+            return Err(CommandError::Refused(text));
         }
         done.recorded += outcome.recorded.len();
         done.unchanged += settlements.len() - outcome.recorded.len();

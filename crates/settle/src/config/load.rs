@@ -30,7 +30,7 @@ const SUGGESTION_DISTANCE_MAX: usize = 4;
 
 /// Settings that cannot be used. The text names the key and where it was set.
 #[derive(Debug, thiserror::Error)]
-pub enum ConfigFault {
+pub enum ConfigError {
     /// The named file is not there.
     #[error("{0}: there is no such file")]
     MissingFile(PathBuf),
@@ -59,35 +59,35 @@ pub type Environment = Vec<(String, String)>;
 /// Picks them out. Whatever else is there may be anything.
 pub fn environment(
     variables: impl Iterator<Item = (OsString, OsString)>,
-) -> Result<Environment, ConfigFault> {
+) -> Result<Environment, ConfigError> {
     let ours = variables.filter_map(|(name, value)| {
         let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
-        let not_text = |_| ConfigFault::BadValue(format!("{name}: is not UTF-8"));
+        let not_text = |_| ConfigError::BadValue(format!("{name}: is not UTF-8"));
         Some(value.into_string().map_err(not_text).map(|value| (name.clone(), value)))
     });
     ours.collect()
 }
 
 /// Reads the settings: defaults, then the file, then the environment. Gives also where each came from.
-pub fn load(file: Option<&Path>, environment: &Environment) -> Result<(Config, Figment), ConfigFault> {
+pub fn load(file: Option<&Path>, environment: &Environment) -> Result<(Config, Figment), ConfigError> {
     let defaults = Figment::from(Toml::string(DEFAULTS));
     let known = leaves(&defaults).map_err(|fault| bad_value(&fault))?;
     let mut figment = defaults;
     let default_file = Path::new(DEFAULT_FILE);
     match file {
-        Some(file) if !file.is_file() => return Err(ConfigFault::MissingFile(file.to_owned())),
+        Some(file) if !file.is_file() => return Err(ConfigError::MissingFile(file.to_owned())),
         Some(file) => figment = merge_file(figment, file, &known)?,
         None if default_file.is_file() => figment = merge_file(figment, default_file, &known)?,
         None => {}
     }
     let figment = figment.merge(Variables::read(environment, &known)?);
     let config: Config = figment.extract().map_err(|fault| bad_value(&fault))?;
-    config.check().map_err(ConfigFault::BadValue)?;
+    config.check().map_err(ConfigError::BadValue)?;
     Ok((config, figment))
 }
 
 /// Which key, what is wrong, where it was set. What is secret is not repeated.
-fn bad_value(fault: &figment::Error) -> ConfigFault {
+fn bad_value(fault: &figment::Error) -> ConfigError {
     let key = fault.path.join(".");
     let place = fault.metadata.as_ref().and_then(|metadata| match &metadata.source {
         Some(source) => Some(source.to_string()),
@@ -96,13 +96,13 @@ fn bad_value(fault: &figment::Error) -> ConfigFault {
     let place = place.map_or(String::new(), |place| format!(" (set in {place})"));
     let problem =
         if SECRETS.contains(&key.as_str()) { "must be text".to_owned() } else { fault.kind.to_string() };
-    ConfigFault::BadValue(format!("{key}: {problem}{place}"))
+    ConfigError::BadValue(format!("{key}: {problem}{place}"))
 }
 
 /// Reads a file as TOML. An error says where it is and what, and shows nothing of the file: the line may hold
 /// a password.
-fn check_syntax(file: &Path) -> Result<(), ConfigFault> {
-    let bad = |problem: String| ConfigFault::BadValue(format!("{}: {problem}", file.display()));
+fn check_syntax(file: &Path) -> Result<(), ConfigError> {
+    let bad = |problem: String| ConfigError::BadValue(format!("{}: {problem}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|fault| bad(fault.to_string()))?;
     let parsed: Result<toml::Table, toml::de::Error> = toml::from_str(&text);
     parsed.map(drop).map_err(|fault| {
@@ -132,15 +132,15 @@ pub(super) fn leaves(figment: &Figment) -> Result<Vec<(String, Value)>, Box<figm
     Ok(found)
 }
 
-fn merge_file(figment: Figment, file: &Path, known: &[(String, Value)]) -> Result<Figment, ConfigFault> {
+fn merge_file(figment: Figment, file: &Path, known: &[(String, Value)]) -> Result<Figment, ConfigError> {
     check_syntax(file)?;
     let own = Figment::from(Toml::file_exact(file));
     for (key, _) in
-        leaves(&own).map_err(|_| ConfigFault::BadValue(format!("{}: not TOML", file.display())))?
+        leaves(&own).map_err(|_| ConfigError::BadValue(format!("{}: not TOML", file.display())))?
     {
         if !known.iter().any(|(name, _)| *name == key) {
             let suggestion = nearest(&key, known.iter().map(|(name, _)| name.clone()));
-            return Err(ConfigFault::UnknownKey { place: file.display().to_string(), key, suggestion });
+            return Err(ConfigError::UnknownKey { place: file.display().to_string(), key, suggestion });
         }
     }
     Ok(figment.merge(Toml::file_exact(file)))
@@ -161,16 +161,16 @@ pub(super) fn variable(key: &str) -> String {
 struct Variables(Vec<(String, Value)>);
 
 impl Variables {
-    fn read(environment: &Environment, known: &[(String, Value)]) -> Result<Variables, ConfigFault> {
+    fn read(environment: &Environment, known: &[(String, Value)]) -> Result<Variables, ConfigError> {
         let mut found = Vec::new();
         let is_setting = |name: &str| name.starts_with(PREFIX) && !NOT_SETTINGS.contains(&name);
         for (name, text) in environment.iter().filter(|(name, _)| is_setting(name)) {
             let Some((key, default)) = known.iter().find(|(key, _)| variable(key) == *name) else {
                 let suggestion = nearest(name, known.iter().map(|(key, _)| variable(key)));
                 let place = "the environment".to_owned();
-                return Err(ConfigFault::UnknownKey { place, key: name.clone(), suggestion });
+                return Err(ConfigError::UnknownKey { place, key: name.clone(), suggestion });
             };
-            let bad = |expected: &str| ConfigFault::BadValue(format!("{name}: {text:?} is not {expected}"));
+            let bad = |expected: &str| ConfigError::BadValue(format!("{name}: {text:?} is not {expected}"));
             let value = match default {
                 Value::Num(..) => Value::from(text.parse::<u64>().map_err(|_| bad("a whole number"))?),
                 Value::Bool(..) => Value::from(text.parse::<bool>().map_err(|_| bad("true or false"))?),

@@ -15,7 +15,7 @@ use super::plot::{Arrived, Latencies};
 use super::process::cpu_seconds;
 use super::progress::Progress;
 use super::service::Service;
-use crate::commands::{CommandFault, Context};
+use crate::commands::{CommandError, Context};
 
 mod deliver;
 mod growth;
@@ -135,7 +135,7 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(plan: &Plan, merchants: usize, notifications: usize) -> Result<Stage, CommandFault> {
+    async fn set(plan: &Plan, merchants: usize, notifications: usize) -> Result<Stage, CommandError> {
         let ground = Ground::new(plan.store).await?;
         let arrivals = Arrivals::of(notifications, &plan.progress);
         let endpoints = receive(arrivals.clone()).await?;
@@ -162,7 +162,7 @@ impl Stage {
 
     /// How many deliveries stand in the wrong place: every one of every merchant must be delivered, once the
     /// last outcome is recorded. The rows are counted, not what the store has noted of them.
-    async fn wrong_states(&self, expected: usize) -> Result<f64, CommandFault> {
+    async fn wrong_states(&self, expected: usize) -> Result<f64, CommandError> {
         let deadline = Instant::now() + Duration::from_secs(15);
         let filter = DeliveryFilter { status: Some(DeliveryStatus::Delivered), ..DeliveryFilter::default() };
         loop {

@@ -12,7 +12,7 @@ use settle_store::{BATCH_MAX, DeliveryCursor, DeliveryFilter};
 
 use super::{Narrowing, Printed, counted, table};
 use crate::commands::progress::Progress;
-use crate::commands::{CommandFault, Context};
+use crate::commands::{CommandError, Context};
 use crate::output::{self, OutputFormat};
 use crate::system::SystemClock;
 
@@ -63,7 +63,7 @@ enum Asked {
 }
 
 impl Redeliver {
-    pub(super) async fn run(self, context: &Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: &Context) -> Result<(), CommandError> {
         let asked = if self.deliveries.is_empty() {
             let filter = self.narrowing.filter(context, Some(DeliveryStatus::Dead)).await?;
             let counts = context.store.delivery_count(&filter).await?;
@@ -122,7 +122,7 @@ impl Asked {
         }
     }
 
-    async fn first(self, context: &Context) -> Result<Vec<Printed>, CommandFault> {
+    async fn first(self, context: &Context) -> Result<Vec<Printed>, CommandError> {
         let first = match self {
             Self::Named(named) => named,
             Self::Matching(filter, _) => {
@@ -134,7 +134,7 @@ impl Asked {
     }
 
     /// Gives the number of those that were requeued.
-    async fn requeue(self, context: &Context, at: Timestamp) -> Result<usize, CommandFault> {
+    async fn requeue(self, context: &Context, at: Timestamp) -> Result<usize, CommandError> {
         let total = self.number();
         match self {
             Self::Named(named) => {
@@ -149,7 +149,7 @@ impl Asked {
                 match walked {
                     Err(fault) if requeued > 0 => {
                         let done = counted(requeued);
-                        Err(CommandFault::Refused(format!("{done} requeued, and then: {fault}")))
+                        Err(CommandError::Refused(format!("{done} requeued, and then: {fault}")))
                     }
                     walked => walked.map(|()| requeued),
                 }
@@ -163,12 +163,12 @@ fn key((merchant, delivery): &(MerchantId, Delivery)) -> (MerchantId, DeliveryId
 }
 
 /// The deliveries with these ids, if all of them are there and dead.
-async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId, Delivery)>, CommandFault> {
+async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId, Delivery)>, CommandError> {
     let ids: BTreeSet<DeliveryId> = ids.iter().copied().collect();
     let ids: Vec<DeliveryId> = ids.into_iter().collect();
     if ids.len() > BATCH_MAX {
         let text = format!("{} deliveries are named, at most {BATCH_MAX} can be", ids.len());
-        return Err(CommandFault::Refused(text));
+        return Err(CommandError::Refused(text));
     }
     let found = context.store.delivery_find_many(&ids).await?;
     let statuses: BTreeMap<DeliveryId, DeliveryStatus> =
@@ -182,14 +182,14 @@ async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId,
     if problems.is_empty() {
         return Ok(found);
     }
-    Err(CommandFault::Refused(format!("nothing was requeued:\n  {}", problems.join("\n  "))))
+    Err(CommandError::Refused(format!("nothing was requeued:\n  {}", problems.join("\n  "))))
 }
 
 /// Those of the merchants that have no endpoint.
 async fn without_endpoint(
     context: &Context,
     merchants: BTreeSet<MerchantId>,
-) -> Result<Vec<MerchantId>, CommandFault> {
+) -> Result<Vec<MerchantId>, CommandError> {
     let mut without = Vec::new();
     for merchant in merchants {
         if context.store.endpoint_find(merchant).await?.is_none() {
@@ -222,7 +222,7 @@ async fn walk(
     at: Timestamp,
     progress: &Progress,
     requeued: &mut usize,
-) -> Result<(), CommandFault> {
+) -> Result<(), CommandError> {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     for (merchant, _) in counts {
         let filter = DeliveryFilter { merchant: Some(*merchant), ..filter.clone() };
@@ -251,7 +251,7 @@ async fn requeue(
     batch: &[(MerchantId, DeliveryId)],
     least: usize,
     at: Timestamp,
-) -> Result<usize, CommandFault> {
+) -> Result<usize, CommandError> {
     if batch.is_empty() {
         return Ok(0);
     }
@@ -261,7 +261,7 @@ async fn requeue(
     let requeued = tx.delivery_requeue_many(batch, at).await?;
     if requeued.len() < least {
         let text = "nothing was requeued: some of the deliveries were sent again by others just now";
-        return Err(CommandFault::Refused(text.to_owned()));
+        return Err(CommandError::Refused(text.to_owned()));
     }
     tx.commit().await?;
     context.wake(&requeued.iter().map(|(merchant, _)| *merchant).collect()).await;
