@@ -43,7 +43,7 @@ pub(in crate::commands) struct Redeliver {
 
 /// What was done, or would be.
 #[derive(Serialize)]
-struct Outcome {
+struct Requeued {
     /// Dead deliveries that were asked for.
     matched: usize,
     /// Deliveries that were requeued: none in a dry run.
@@ -73,7 +73,7 @@ impl Redeliver {
         };
         let without_endpoint = without_endpoint(context, asked.merchants()).await?;
         warn(&without_endpoint)?;
-        let mut outcome = Outcome {
+        let mut report = Requeued {
             matched: asked.number(),
             requeued: 0,
             dry_run: self.dry_run,
@@ -81,15 +81,15 @@ impl Redeliver {
             deliveries: None,
         };
         if self.dry_run {
-            outcome.deliveries = Some(asked.first(context).await?);
+            report.deliveries = Some(asked.first(context).await?);
         } else {
-            outcome.requeued = asked.requeue(context, SystemClock.now()).await?;
+            report.requeued = asked.requeue(context, SystemClock.now()).await?;
         }
-        Ok(output::print(self.format, &outcome, || outcome.text())?)
+        Ok(output::print(self.format, &report, || report.text())?)
     }
 }
 
-impl Outcome {
+impl Requeued {
     fn text(&self) -> String {
         let Some(deliveries) = &self.deliveries else {
             return format!("{} requeued.", counted(self.requeued));
