@@ -11,9 +11,9 @@ use settle_domain::seams::Clock;
 use settle_domain::vault::KeyRing;
 use settle_store::Store;
 
-use crate::config::{self, Config, ConfigError};
-use crate::system::{SystemClock, SystemEntropy};
-use crate::{logging, wiring};
+use crate::logging;
+use settle_wiring::config::{self, Config, ConfigError};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 mod config_show;
 mod delivery;
@@ -86,7 +86,7 @@ pub enum CommandError {
     Config(#[from] ConfigError),
     /// The parts cannot be put together.
     #[error(transparent)]
-    Wiring(#[from] wiring::WiringError),
+    Wiring(#[from] settle_wiring::WiringError),
     /// The log cannot be started.
     #[error(transparent)]
     Log(#[from] logging::LogError),
@@ -126,13 +126,13 @@ impl Context {
     /// Opens the store, brings its schema up to date, and makes sure that the master key is the one it was
     /// used with.
     pub(crate) async fn open(config: Config) -> Result<Context, CommandError> {
-        let store = wiring::store(&config)?;
+        let store = settle_wiring::store(&config)?;
         store.migrate().await?;
         let known = store.ring_list().await?;
-        if !known.is_empty() && !wiring::has_master_key(&config) {
+        if !known.is_empty() && !settle_wiring::has_master_key(&config) {
             return Err(CommandError::Refused(MASTER_KEY_MISSING.to_owned()));
         }
-        let ring = wiring::key_ring(&config, &SystemEntropy)?;
+        let ring = settle_wiring::key_ring(&config, &SystemEntropy)?;
         let ids = ring.ids();
         if !known.is_empty() && !ids.iter().any(|id| known.contains(id)) {
             return Err(CommandError::Refused(MASTER_KEY_OTHER.to_owned()));

@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Config, LogFormat};
+use settle_wiring::config::{Config, LogFormat};
 
 /// Starts logging, as the settings say.
 pub fn start(config: &Config) -> Result<(), LogError> {

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 
 use super::postgres::Postgres;
 use crate::commands::{CommandError, Context, key, operator};
-use crate::config;
-use crate::system::{SystemClock, SystemEntropy};
+use settle_wiring::config;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// Which store is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]

@@ -10,7 +10,7 @@ use super::ground::{Ground, Shop, StoreKind};
 use super::load::completed;
 use super::progress::Progress;
 use crate::commands::{CommandError, Context};
-use crate::system::{SystemClock, SystemEntropy};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// Where nobody listens: nothing of this is ever sent.
 const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);

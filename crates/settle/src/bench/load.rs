@@ -14,7 +14,7 @@ use super::arrivals::Arrivals;
 use super::client::Client;
 use super::ground::Shop;
 use crate::commands::CommandError;
-use crate::system::{SystemClock, SystemEntropy};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 const PATH: &str = "/operator/v1/settlements";
 /// How long a caller waits before it tries a service again that does not answer.

@@ -26,8 +26,9 @@ use super::ground::Shop;
 use super::load::completed;
 use super::process::cpu_seconds;
 use crate::commands::CommandError;
-use crate::system::{SystemClock, SystemEntropy};
-use crate::{config, output, wiring};
+use crate::output;
+use settle_wiring::config;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// How long a page from memory may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -104,8 +105,8 @@ impl BarePosts {
     async fn run(self) -> Result<(), CommandError> {
         let environment = config::environment(std::env::vars_os())?;
         let (config, _) = config::load(None, &environment)?;
-        let guard = wiring::guard(&config)?;
-        let sender: Arc<dyn Transport> = Arc::new(wiring::sender(&config, guard)?);
+        let guard = settle_wiring::guard(&config)?;
+        let sender: Arc<dyn Transport> = Arc::new(settle_wiring::sender(&config, guard)?);
         let template = Arc::new(Template::new()?);
         let next = Arc::new(AtomicUsize::new(0));
         let mut merchants = JoinSet::new();

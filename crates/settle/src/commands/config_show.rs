@@ -4,8 +4,8 @@ use clap::Subcommand;
 use figment::Figment;
 
 use super::CommandError;
-use crate::config::{self, Config, DEFAULTS};
 use crate::output::{self, OutputFormat};
+use settle_wiring::config::{self, Config, DEFAULTS};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {

@@ -17,10 +17,10 @@ use tokio::sync::watch;
 
 use super::serve::{Bound, Serve, start_metrics, stop_signal, stopped};
 use super::{CommandError, Context, key, operator};
-use crate::config::{self, Config, parse_duration};
 use crate::receiver::{Arrival, Behaviour, Receiver};
-use crate::system::{SystemClock, SystemEntropy};
 use crate::{logging, output};
+use settle_wiring::config::{self, Config, parse_duration};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 mod settlements;
 mod story;

@@ -10,7 +10,7 @@ use settle_store::{Key, NewKey, Revocation};
 
 use super::{CommandError, Context};
 use crate::output::{self, CreatedFormat, OutputFormat};
-use crate::system::{SystemClock, SystemEntropy};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// The longest label of a key, in bytes.
 const LABEL_BYTES_MAX: usize = 200;

@@ -13,10 +13,10 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use super::CommandError;
-use crate::config::{LISTEN_SECRET_VARIABLE, parse_duration};
 use crate::output::{self, OutputFormat};
 use crate::receiver::{Arrival, Behaviour, Receiver};
-use crate::system::SystemClock;
+use settle_wiring::config::{LISTEN_SECRET_VARIABLE, parse_duration};
+use settle_wiring::system::SystemClock;
 
 #[derive(Debug, Args)]
 pub(super) struct Listen {

@@ -9,7 +9,7 @@ use settle_store::Merchant;
 
 use super::{CommandError, Context};
 use crate::output::{self, CreatedFormat, OutputFormat};
-use crate::system::{SystemClock, SystemEntropy};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// The longest name of a merchant, in bytes.
 const NAME_BYTES_MAX: usize = 200;

@@ -1,11 +1,11 @@
 //! `settle migrate`: brings the database to this version's schema.
 
 use super::CommandError;
-use crate::config::Config;
-use crate::{output, wiring};
+use crate::output;
+use settle_wiring::config::Config;
 
 pub(super) async fn run(config: &Config) -> Result<(), CommandError> {
-    let store = wiring::store(config)?;
+    let store = settle_wiring::store(config)?;
     let pending = store.migrations_pending().await?;
     store.migrate().await?;
     let text =

@@ -10,7 +10,7 @@ use settle_store::{NewOperator, Operator, Revocation, StoreError};
 
 use super::{CommandError, Context};
 use crate::output::{self, CreatedFormat, OutputFormat};
-use crate::system::{SystemClock, SystemEntropy};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// The longest name of an operator, in bytes.
 const NAME_BYTES_MAX: usize = 200;

@@ -23,9 +23,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::{CommandError, Context};
-use crate::config::Config;
-use crate::system::{SystemClock, SystemEntropy};
-use crate::wiring::{self, DispatchParts};
+use settle_wiring::DispatchParts;
+use settle_wiring::config::Config;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// The upper ends of the latency histogram's buckets, in seconds.
 const LATENCY_BUCKETS: [f64; 12] =
@@ -99,8 +99,8 @@ impl Serve {
         let limits = server_limits(&context.config);
         let messages = Messages::load().map_err(|fault| CommandError::Refused(fault.to_string()))?;
         let messages = Arc::new(messages);
-        let guard = wiring::guard(&context.config)?;
-        let transport: Arc<dyn Transport> = Arc::new(wiring::sender(&context.config, guard.clone())?);
+        let guard = settle_wiring::guard(&context.config)?;
+        let transport: Arc<dyn Transport> = Arc::new(settle_wiring::sender(&context.config, guard.clone())?);
         let merchants = if self.runs(Role::Api) {
             let state = api_state(&context, &messages, guard, transport.clone(), wake.clone());
             let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
@@ -144,10 +144,10 @@ impl Serve {
             tokio::spawn(pass_on(wake, store));
             return Ok(None);
         }
-        let alerter = wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
+        let alerter = settle_wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
         let parts =
             DispatchParts { store, transport, ring: context.ring.clone(), wake, bell: alerter.bell() };
-        let dispatcher = wiring::dispatcher(&context.config, parts);
+        let dispatcher = settle_wiring::dispatcher(&context.config, parts);
         let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
         Ok(Some(tokio::spawn(async move {
             vital(dispatcher.run(stopped(stop))).await;

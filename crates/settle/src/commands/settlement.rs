@@ -12,7 +12,7 @@ use settle_store::{BATCH_MAX, NewSettlement, Tx};
 use super::progress::Progress;
 use super::{CommandError, Context};
 use crate::output::{self, OutputFormat};
-use crate::system::{SystemClock, SystemEntropy};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 mod lines;
 

@@ -5,12 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
-use settle::system::SystemClock;
 use settle_domain::endpoint::WebhookSecret;
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_notify::notification::Notification;
+use settle_wiring::system::SystemClock;
 
 use crate::binary::Settle;
 use crate::serving::{Answer, PATIENCE, answer, send};

@@ -33,10 +33,16 @@ const CRATES: &[Crate] = &[
         may_use: &["domain", "store", "notify", "engine"],
         tests_may_use: &["store-sqlite", "store-postgres"],
     },
+    // The only one that names a backend: whoever has its settings has a store.
+    Crate {
+        folder: "wiring",
+        may_use: &["domain", "store", "store-sqlite", "store-postgres", "notify"],
+        tests_may_use: &[],
+    },
     Crate {
         folder: "settle",
-        may_use: &["domain", "store", "store-sqlite", "store-postgres", "notify", "engine", "api", "verify"],
-        tests_may_use: &[],
+        may_use: &["domain", "store", "store-sqlite", "notify", "engine", "api", "verify", "wiring"],
+        tests_may_use: &["store-postgres"],
     },
 ];
 

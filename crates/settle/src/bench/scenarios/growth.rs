@@ -16,7 +16,7 @@ use crate::bench::history::History;
 use crate::bench::load::batch;
 use crate::bench::service::Service;
 use crate::commands::CommandError;
-use crate::system::SystemClock;
+use settle_wiring::system::SystemClock;
 
 /// Deliveries that a claim asks for: half the window of a merchant that answers well, as it is asked for.
 const CLAIMED: i64 = 32;

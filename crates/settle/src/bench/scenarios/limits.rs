@@ -15,7 +15,7 @@ use crate::bench::ground::{Ground, Shop};
 use crate::bench::load::completed;
 use crate::bench::process::cpu_seconds;
 use crate::commands::CommandError;
-use crate::system::{SystemClock, SystemEntropy};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// Posts of a merchant under way at once. Which is best depends on the machine: the best counts.
 const WINDOWS: [usize; 3] = [1, 3, 10];

@@ -14,7 +14,7 @@ use super::{Narrowing, Printed, counted, table};
 use crate::commands::progress::Progress;
 use crate::commands::{CommandError, Context};
 use crate::output::{self, OutputFormat};
-use crate::system::SystemClock;
+use settle_wiring::system::SystemClock;
 
 /// Deliveries that a dry run shows; the others it counts.
 const SHOWN_MAX: usize = 10;

@@ -6,7 +6,7 @@ use settle_domain::seams::Clock;
 use settle_domain::settlement::{CompletedSettlement, Settlement};
 
 use crate::commands::CommandError;
-use crate::system::{SystemClock, SystemEntropy};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// What is paid in: the currency, the amount, and the currency's price of one USDC.
 const PAYMENTS: [(&str, &str, &str, u8); 4] = [

@@ -8,7 +8,7 @@ use settle_domain::settlement::Settlement;
 use settle_store::QueueDepth;
 
 use crate::receiver::{Arrival, Verdict};
-use crate::system::SystemClock;
+use settle_wiring::system::SystemClock;
 
 /// The last words.
 pub(super) const FAREWELL: &str = "The demo has ended, and nothing of it is left.";

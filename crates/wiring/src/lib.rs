@@ -1,4 +1,9 @@
-//! Puts the parts together as the settings say.
+//! Puts the parts together as the settings say. The only crate that names a backend.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`config`] | the settings: defaults, file, environment |
+//! | [`system`] | the real clock and the real randomness |
 
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -19,6 +24,9 @@ use settle_notify::wake::Wake;
 use settle_store::Store;
 use settle_store_postgres::PostgresStore;
 use settle_store_sqlite::SqliteStore;
+
+pub mod config;
+pub mod system;
 
 use crate::config::Config;
 use crate::system::{SystemClock, SystemEntropy};

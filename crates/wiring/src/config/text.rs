@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// A duration such as `10s`, `1h` or `1m30s`; more than nothing.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<jiff::SignedDuration> = text.parse().ok();
     let duration =
         parsed.and_then(|duration| Duration::try_from(duration).ok()).filter(|duration| !duration.is_zero());

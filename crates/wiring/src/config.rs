@@ -15,11 +15,9 @@ mod load;
 mod show;
 mod text;
 
-pub(crate) use load::LISTEN_SECRET_VARIABLE;
-pub use load::{ConfigError, DEFAULTS, Environment, environment, load};
-pub(crate) use show::without_secrets;
-pub use show::{Shown, shown};
-pub(crate) use text::parse_duration;
+pub use load::{ConfigError, DEFAULTS, Environment, LISTEN_SECRET_VARIABLE, environment, load};
+pub use show::{Shown, shown, without_secrets};
+pub use text::parse_duration;
 
 /// Everything that can be set. `defaults.toml` says what each is for.
 #[derive(Debug, Deserialize)]

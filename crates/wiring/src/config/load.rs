@@ -18,7 +18,7 @@ const PREFIX: &str = "SETTLE_";
 /// The variable that names the file, which is not itself a setting.
 pub const CONFIG_VARIABLE: &str = "SETTLE_CONFIG";
 /// The variable that `settle listen` takes its secret from, which the service does not know.
-pub(crate) const LISTEN_SECRET_VARIABLE: &str = "SETTLE_LISTEN_SECRET";
+pub const LISTEN_SECRET_VARIABLE: &str = "SETTLE_LISTEN_SECRET";
 /// Variables that are ours and are not settings.
 const NOT_SETTINGS: [&str; 2] = [CONFIG_VARIABLE, LISTEN_SECRET_VARIABLE];
 /// The file that is read when none is named.

@@ -56,7 +56,8 @@ fn printable(key: &str, value: &Value) -> String {
 }
 
 /// A URL without its password, and without its query, which may hold one.
-pub(crate) fn without_secrets(text: &str) -> String {
+#[must_use]
+pub fn without_secrets(text: &str) -> String {
     let Ok(mut url) = url::Url::parse(text) else {
         return if text.is_empty() { String::new() } else { "(set)".to_owned() };
     };
