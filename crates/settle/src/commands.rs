@@ -1,19 +1,13 @@
 //! The commands, one file each.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use settle_domain::ids::MerchantId;
-use settle_domain::seams::Clock;
-use settle_domain::vault::KeyRing;
-use settle_store::Store;
+use settle_wiring::Context;
+use settle_wiring::config::{self, ConfigError};
 
 use crate::logging;
-use settle_wiring::config::{self, Config, ConfigError};
-use settle_wiring::system::{SystemClock, SystemEntropy};
 
 mod config_show;
 mod delivery;
@@ -85,7 +79,7 @@ pub enum CommandError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The parts cannot be put together.
-    #[error(transparent)]
+    #[error("{}", explained(.0))]
     Wiring(#[from] settle_wiring::WiringError),
     /// The log cannot be started.
     #[error(transparent)]
@@ -114,54 +108,6 @@ fn explained(fault: &dyn std::error::Error) -> String {
     }
     text
 }
-
-/// What most commands work with.
-pub(crate) struct Context {
-    pub(crate) config: Config,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) ring: Arc<KeyRing>,
-}
-
-impl Context {
-    /// Opens the store, brings its schema up to date, and makes sure that the master key is the one it was
-    /// used with.
-    pub(crate) async fn open(config: Config) -> Result<Context, CommandError> {
-        let store = settle_wiring::store(&config)?;
-        store.migrate().await?;
-        let known = store.ring_list().await?;
-        if !known.is_empty() && !settle_wiring::has_master_key(&config) {
-            return Err(CommandError::Refused(MASTER_KEY_MISSING.to_owned()));
-        }
-        let ring = settle_wiring::key_ring(&config, &SystemEntropy)?;
-        let ids = ring.ids();
-        if !known.is_empty() && !ids.iter().any(|id| known.contains(id)) {
-            return Err(CommandError::Refused(MASTER_KEY_OTHER.to_owned()));
-        }
-        if let Some(newest) = ids.first().filter(|newest| !known.contains(newest)) {
-            let mut tx = store.begin().await?;
-            tx.ring_record(*newest, SystemClock.now()).await?;
-            tx.commit().await?;
-        }
-        Ok(Context { config, store, ring })
-    }
-
-    /// Tells a running service that these merchants have something due.
-    async fn wake(&self, merchants: &BTreeSet<MerchantId>) {
-        let merchants: Vec<MerchantId> = merchants.iter().copied().collect();
-        if !merchants.is_empty()
-            && let Err(fault) = self.store.wake_others(&merchants).await
-        {
-            tracing::warn!(%fault, "the service was not woken: it finds them when it looks next");
-        }
-    }
-}
-
-/// Without the key no API key and no webhook secret of this database can be used, and a new one would not
-/// help.
-const MASTER_KEY_MISSING: &str = "the database has been used with a master key that is not here: \
-                                  set master_key, or bring master.key back to the data folder";
-const MASTER_KEY_OTHER: &str = "the database has been used with another master key: \
-                                set the one it was used with, or a ring `new,old` that has it";
 
 /// Runs a command. What it made or found goes to standard output, everything else to standard error.
 #[must_use]

@@ -2,9 +2,8 @@
 
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
-
 use settle_wiring::config::{Config, LogFormat};
+use tracing_subscriber::EnvFilter;
 
 /// Starts logging, as the settings say.
 pub fn start(config: &Config) -> Result<(), LogError> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use settle_domain::vault::RingFault;
 use settle_notify::guard::ResolveFault;
+use settle_store::StoreError;
 
 /// Parts that cannot be put together. The text says which setting to look at.
 #[derive(Debug, thiserror::Error)]
@@ -37,4 +38,20 @@ pub enum WiringError {
     /// The name servers cannot be used.
     #[error("webhook.nameservers: {0}")]
     Resolver(ResolveFault),
+    /// The database failed while it was opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Without its key no API key and no webhook secret of a database can be used, and a new one would not
+    /// help.
+    #[error(
+        "the database has been used with a master key that is not here: \
+         set master_key, or bring master.key back to the data folder"
+    )]
+    MasterKeyMissing,
+    /// The key is not the one that the database was used with.
+    #[error(
+        "the database has been used with another master key: \
+         set the one it was used with, or a ring `new,old` that has it"
+    )]
+    MasterKeyOther,
 }

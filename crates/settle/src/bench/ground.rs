@@ -7,12 +7,13 @@ use settle_domain::endpoint::{Endpoint, WebhookSecret};
 use settle_domain::ids::{MerchantId, OperatorId};
 use settle_domain::seams::Clock;
 use settle_store::Merchant;
+use settle_wiring::Context;
+use settle_wiring::config;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 use tempfile::TempDir;
 
 use super::postgres::Postgres;
-use crate::commands::{CommandError, Context, key, operator};
-use settle_wiring::config;
-use settle_wiring::system::{SystemClock, SystemEntropy};
+use crate::commands::{CommandError, key, operator};
 
 /// Which store is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -72,7 +73,7 @@ impl Ground {
     pub(super) async fn open(&self) -> Result<Context, CommandError> {
         let file = self.folder.path().join("settle.toml");
         std::fs::write(&file, "")?;
-        Context::open(config::load(Some(&file), &self.settings)?.0).await
+        Ok(Context::open(config::load(Some(&file), &self.settings)?.0).await?)
     }
 
     /// Adds merchants whose endpoints are at the given addresses.

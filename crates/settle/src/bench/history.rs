@@ -5,12 +5,13 @@ use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::{Ask, BATCH_MAX, DeliveryState, NewDelivery, NewSettlement, Seen};
+use settle_wiring::Context;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use super::ground::{Ground, Shop, StoreKind};
 use super::load::completed;
 use super::progress::Progress;
-use crate::commands::{CommandError, Context};
-use settle_wiring::system::{SystemClock, SystemEntropy};
+use crate::commands::CommandError;
 
 /// Where nobody listens: nothing of this is ever sent.
 const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use settle_domain::ids::SettlementId;
 use settle_domain::seams::Clock;
 use settle_domain::settlement::{CompletedSettlement, parse, parse_object};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::arrivals::Arrivals;
 use super::client::Client;
 use super::ground::Shop;
 use crate::commands::CommandError;
-use settle_wiring::system::{SystemClock, SystemEntropy};
 
 const PATH: &str = "/operator/v1/settlements";
 /// How long a caller waits before it tries a service again that does not answer.

@@ -20,6 +20,8 @@ use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_notify::notification::Notification;
 use settle_notify::sender::Transport;
+use settle_wiring::config;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::task::JoinSet;
 
 use super::ground::Shop;
@@ -27,8 +29,6 @@ use super::load::completed;
 use super::process::cpu_seconds;
 use crate::commands::CommandError;
 use crate::output;
-use settle_wiring::config;
-use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// How long a page from memory may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -2,10 +2,10 @@
 
 use clap::Subcommand;
 use figment::Figment;
+use settle_wiring::config::{self, Config, DEFAULTS};
 
 use super::CommandError;
 use crate::output::{self, OutputFormat};
-use settle_wiring::config::{self, Config, DEFAULTS};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {

@@ -8,8 +8,9 @@ use settle_domain::ids::MerchantId;
 use settle_domain::page::PageRequest;
 use settle_domain::time::Timestamp;
 use settle_store::DeliveryFilter;
+use settle_wiring::Context;
 
-use super::{CommandError, Context};
+use super::CommandError;
 use crate::output;
 
 mod list;

@@ -12,15 +12,16 @@ use settle_domain::seams::{Clock, random_bytes};
 use settle_notify::outbox::Recorder;
 use settle_notify::wake::Wake;
 use settle_store::Merchant;
+use settle_wiring::Context;
+use settle_wiring::config::{self, Config, parse_duration};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 use super::serve::{Bound, Serve, start_metrics, stop_signal, stopped};
-use super::{CommandError, Context, key, operator};
+use super::{CommandError, key, operator};
 use crate::receiver::{Arrival, Behaviour, Receiver};
 use crate::{logging, output};
-use settle_wiring::config::{self, Config, parse_duration};
-use settle_wiring::system::{SystemClock, SystemEntropy};
 
 mod settlements;
 mod story;

@@ -7,11 +7,11 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use settle_notify::guard::{DnsResolver, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 use settle_store::Store;
+use settle_wiring::config::{Config, without_secrets};
+use settle_wiring::system::SystemEntropy;
 
 use super::{CommandError, explained};
 use crate::output::{self, OutputFormat};
-use settle_wiring::config::{Config, without_secrets};
-use settle_wiring::system::SystemEntropy;
 
 /// A name that exists as long as there is a DNS.
 const PROBE_NAME: &str = "a.root-servers.net";

@@ -7,10 +7,11 @@ use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::{Key, NewKey, Revocation};
-
-use super::{CommandError, Context};
-use crate::output::{self, CreatedFormat, OutputFormat};
+use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
+
+use super::CommandError;
+use crate::output::{self, CreatedFormat, OutputFormat};
 
 /// The longest label of a key, in bytes.
 const LABEL_BYTES_MAX: usize = 200;

@@ -9,14 +9,14 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 use settle_domain::endpoint::{SECRET_BYTES_MAX, WebhookSecret};
 use settle_notify::guard::{Scheme, is_port_allowed};
+use settle_wiring::config::{LISTEN_SECRET_VARIABLE, parse_duration};
+use settle_wiring::system::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
 use super::CommandError;
 use crate::output::{self, OutputFormat};
 use crate::receiver::{Arrival, Behaviour, Receiver};
-use settle_wiring::config::{LISTEN_SECRET_VARIABLE, parse_duration};
-use settle_wiring::system::SystemClock;
 
 #[derive(Debug, Args)]
 pub(super) struct Listen {

@@ -6,10 +6,11 @@ use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::Merchant;
-
-use super::{CommandError, Context};
-use crate::output::{self, CreatedFormat, OutputFormat};
+use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
+
+use super::CommandError;
+use crate::output::{self, CreatedFormat, OutputFormat};
 
 /// The longest name of a merchant, in bytes.
 const NAME_BYTES_MAX: usize = 200;

@@ -1,8 +1,9 @@
 //! `settle migrate`: brings the database to this version's schema.
 
+use settle_wiring::config::Config;
+
 use super::CommandError;
 use crate::output;
-use settle_wiring::config::Config;
 
 pub(super) async fn run(config: &Config) -> Result<(), CommandError> {
     let store = settle_wiring::store(config)?;

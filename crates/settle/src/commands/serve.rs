@@ -17,15 +17,16 @@ use settle_notify::guard::Guard;
 use settle_notify::outbox::Recorder;
 use settle_notify::sender::Transport;
 use settle_notify::wake::{Wake, pass_on};
+use settle_wiring::Context;
+use settle_wiring::DispatchParts;
+use settle_wiring::config::Config;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{CommandError, Context};
-use settle_wiring::DispatchParts;
-use settle_wiring::config::Config;
-use settle_wiring::system::{SystemClock, SystemEntropy};
+use super::CommandError;
 
 /// The upper ends of the latency histogram's buckets, in seconds.
 const LATENCY_BUCKETS: [f64; 12] =

@@ -9,14 +9,15 @@ use settle_domain::seams::Clock;
 use settle_notify::outbox;
 use settle_store::{BATCH_MAX, NewSettlement, Tx};
 
+use super::CommandError;
 use super::progress::Progress;
-use super::{CommandError, Context};
 use crate::output::{self, OutputFormat};
-use settle_wiring::system::{SystemClock, SystemEntropy};
 
 mod lines;
 
 use lines::{Line, Lines};
+use settle_wiring::Context;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SettlementCommand {

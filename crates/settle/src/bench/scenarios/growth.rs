@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use settle_domain::seams::Clock;
 use settle_store::Ask;
+use settle_wiring::system::SystemClock;
 
 use super::{Outcome, Plan, Usage};
 use crate::bench::client::Client;
@@ -16,7 +17,6 @@ use crate::bench::history::History;
 use crate::bench::load::batch;
 use crate::bench::service::Service;
 use crate::commands::CommandError;
-use settle_wiring::system::SystemClock;
 
 /// Deliveries that a claim asks for: half the window of a merchant that answers well, as it is asked for.
 const CLAIMED: i64 = 32;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
 use settle_store_sqlite::bare::BareFile;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Plan};
 use crate::bench::arrivals::{Arrivals, receive};
@@ -15,7 +16,6 @@ use crate::bench::ground::{Ground, Shop};
 use crate::bench::load::completed;
 use crate::bench::process::cpu_seconds;
 use crate::commands::CommandError;
-use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// Posts of a merchant under way at once. Which is best depends on the machine: the best counts.
 const WINDOWS: [usize; 3] = [1, 3, 10];

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use settle_domain::delivery::DeliveryStatus;
 use settle_store::DeliveryFilter;
+use settle_wiring::Context;
 use tokio::sync::watch;
 
 use super::arrivals::{Arrivals, receive};
@@ -15,7 +16,7 @@ use super::plot::{Arrived, Latencies};
 use super::process::cpu_seconds;
 use super::progress::Progress;
 use super::service::Service;
-use crate::commands::{CommandError, Context};
+use crate::commands::CommandError;
 
 mod deliver;
 mod growth;

@@ -3,9 +3,10 @@
 use clap::Args;
 use serde::Serialize;
 use settle_domain::delivery::DeliveryStatus;
+use settle_wiring::Context;
 
 use super::{Narrowing, Printed, table};
-use crate::commands::{CommandError, Context};
+use crate::commands::CommandError;
 use crate::output::{self, OutputFormat};
 
 /// Deliveries listed at most: they are held in memory together.

@@ -9,12 +9,13 @@ use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::{BATCH_MAX, DeliveryCursor, DeliveryFilter};
+use settle_wiring::Context;
+use settle_wiring::system::SystemClock;
 
 use super::{Narrowing, Printed, counted, table};
+use crate::commands::CommandError;
 use crate::commands::progress::Progress;
-use crate::commands::{CommandError, Context};
 use crate::output::{self, OutputFormat};
-use settle_wiring::system::SystemClock;
 
 /// Deliveries that a dry run shows; the others it counts.
 const SHOWN_MAX: usize = 10;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use jiff::{Span, SpanRelativeTo};
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
-
 use settle_wiring::system::SystemClock;
 
 /// An RFC 3339 time, or a duration before now.

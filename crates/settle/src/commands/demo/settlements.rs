@@ -4,9 +4,9 @@ use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::quote::{FixedSide, QuoteInput, quote};
 use settle_domain::seams::Clock;
 use settle_domain::settlement::{CompletedSettlement, Settlement};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use crate::commands::CommandError;
-use settle_wiring::system::{SystemClock, SystemEntropy};
 
 /// What is paid in: the currency, the amount, and the currency's price of one USDC.
 const PAYMENTS: [(&str, &str, &str, u8); 4] = [
