@@ -13,11 +13,11 @@ mod config_show;
 mod delivery;
 mod demo;
 mod doctor;
-pub(crate) mod key;
+mod key;
 mod listen;
 mod merchant;
 mod migrate;
-pub(crate) mod operator;
+mod operator;
 mod progress;
 mod serve;
 mod settlement;
@@ -84,6 +84,9 @@ pub enum CommandError {
     /// The log cannot be started.
     #[error(transparent)]
     Log(#[from] logging::LogError),
+    /// A merchant, a key or an operator cannot be made.
+    #[error("{}", explained(.0))]
+    Account(#[from] settle_accounts::AccountError),
     /// The database failed.
     #[error("{}", explained(.0))]
     Store(#[from] settle_store::StoreError),

@@ -3,17 +3,17 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use settle_accounts::{keys, merchants, operators};
 use settle_domain::endpoint::{Endpoint, WebhookSecret};
 use settle_domain::ids::{MerchantId, OperatorId};
 use settle_domain::seams::Clock;
-use settle_store::Merchant;
 use settle_wiring::Context;
 use settle_wiring::config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use tempfile::TempDir;
 
 use super::postgres::Postgres;
-use crate::commands::{CommandError, key, operator};
+use crate::commands::CommandError;
 
 /// Which store is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -84,25 +84,23 @@ impl Ground {
         endpoints: &[SocketAddr],
         path: &str,
     ) -> Result<Vec<Shop>, CommandError> {
-        let now = SystemClock.now();
+        let (store, ring) = (&*context.store, &*context.ring);
         let secret = WebhookSecret::parse("benchmark".to_owned());
         let secret = secret.map_err(|_| CommandError::Refused("no secret".to_owned()))?;
-        let mut merchants = Vec::new();
-        let mut tx = context.store.begin().await?;
+        let mut shops = Vec::new();
         for position in 0..number {
-            let merchant_id = MerchantId::new(now, &SystemEntropy);
-            tx.merchant_create(&Merchant { merchant_id, name: "bench".to_owned(), created_at: now }).await?;
+            let merchant = merchants::create(store, &SystemClock, &SystemEntropy, "bench").await?;
+            let merchant_id = merchant.merchant_id;
+            let (_, credential) =
+                keys::create(store, ring, &SystemClock, &SystemEntropy, merchant_id, None).await?;
             let endpoint = Endpoint {
                 url: format!("http://{}{path}", endpoints[position % endpoints.len()]),
-                secret: context.ring.seal(merchant_id, &secret, &SystemEntropy),
+                secret: ring.seal(merchant_id, &secret, &SystemEntropy),
             };
+            let mut tx = store.begin().await?;
+            tx.merchant_lock(&[merchant_id]).await?;
             tx.endpoint_put(merchant_id, &endpoint).await?;
-            merchants.push(merchant_id);
-        }
-        tx.commit().await?;
-        let mut shops = Vec::new();
-        for merchant_id in merchants {
-            let (_, credential) = key::make(context, merchant_id, None).await?;
+            tx.commit().await?;
             shops.push(Shop { merchant_id, api_key: credential.expose().to_owned() });
         }
         Ok(shops)
@@ -111,7 +109,8 @@ impl Ground {
     /// Adds an operator; gives its token.
     pub(super) async fn operator(&self, context: &Context) -> Result<String, CommandError> {
         let name = OperatorId::new(SystemClock.now(), &SystemEntropy).to_string();
-        let (_, credential) = operator::make(context, name).await?;
+        let (store, ring) = (&*context.store, &*context.ring);
+        let (_, credential) = operators::create(store, ring, &SystemClock, &SystemEntropy, &name).await?;
         Ok(credential.expose().to_owned())
     }
 

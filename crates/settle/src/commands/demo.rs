@@ -6,20 +6,20 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
+use settle_accounts::{keys, merchants, operators};
 use settle_domain::endpoint::{Endpoint, WebhookSecret};
 use settle_domain::ids::MerchantId;
-use settle_domain::seams::{Clock, random_bytes};
+use settle_domain::seams::random_bytes;
 use settle_notify::outbox::Recorder;
 use settle_notify::wake::Wake;
-use settle_store::Merchant;
 use settle_wiring::Context;
 use settle_wiring::config::{self, Config, parse_duration};
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
+use super::CommandError;
 use super::serve::{Bound, Serve, start_metrics, stop_signal, stopped};
-use super::{CommandError, key, operator};
 use crate::receiver::{Arrival, Behaviour, Receiver};
 use crate::{logging, output};
 
@@ -81,8 +81,10 @@ impl Demo {
         ] {
             shops.push(open_shop(&context, name, address, &secret).await?);
         }
-        let (_, key) = key::make(&context, shops[0].merchant_id, None).await?;
-        let (_, token) = operator::make(&context, "demo".to_owned()).await?;
+        let ring = &*context.ring;
+        let (_, key) =
+            keys::create(&*store, ring, &SystemClock, &SystemEntropy, shops[0].merchant_id, None).await?;
+        let (_, token) = operators::create(&*store, ring, &SystemClock, &SystemEntropy, "demo").await?;
         output::print_text(&story::welcome(api_address, operator_address, key.expose(), token.expose()))?;
 
         let wake = Wake::default();
@@ -172,14 +174,14 @@ async fn open_shop(
     address: SocketAddr,
     secret: &WebhookSecret,
 ) -> Result<Shop, CommandError> {
-    let now = SystemClock.now();
-    let merchant_id = MerchantId::new(now, &SystemEntropy);
+    let merchant = merchants::create(&*context.store, &SystemClock, &SystemEntropy, name).await?;
+    let merchant_id = merchant.merchant_id;
     let endpoint = Endpoint {
         url: format!("http://{address}/webhook"),
         secret: context.ring.seal(merchant_id, secret, &SystemEntropy),
     };
     let mut tx = context.store.begin().await?;
-    tx.merchant_create(&Merchant { merchant_id, name: name.to_owned(), created_at: now }).await?;
+    tx.merchant_lock(&[merchant_id]).await?;
     tx.endpoint_put(merchant_id, &endpoint).await?;
     tx.commit().await?;
     Ok(Shop { name, merchant_id })

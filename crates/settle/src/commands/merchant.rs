@@ -2,8 +2,8 @@
 
 use clap::Subcommand;
 use serde::Serialize;
+use settle_accounts::merchants;
 use settle_domain::ids::MerchantId;
-use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::Merchant;
 use settle_wiring::Context;
@@ -11,11 +11,6 @@ use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use super::CommandError;
 use crate::output::{self, CreatedFormat, OutputFormat};
-
-/// The longest name of a merchant, in bytes.
-const NAME_BYTES_MAX: usize = 200;
-/// Merchants asked for at once.
-const LIST_PAGE: i64 = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MerchantCommand {
@@ -53,27 +48,15 @@ impl MerchantCommand {
 }
 
 async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandError> {
-    let name = output::checked_name("the name", name, NAME_BYTES_MAX).map_err(CommandError::Refused)?;
-    let now = SystemClock.now();
-    let merchant = Merchant { merchant_id: MerchantId::new(now, &SystemEntropy), name, created_at: now };
-    let mut tx = context.store.begin().await?;
-    tx.merchant_create(&merchant).await?;
-    tx.commit().await?;
+    let merchant = merchants::create(&*context.store, &SystemClock, &SystemEntropy, name).await?;
     let id = merchant.merchant_id.to_string();
     let text = format!("Merchant {id} ({}). Next: settle key create {id}", merchant.name);
     Ok(output::print_created(format, &Printed::from(merchant), &id, || text)?)
 }
 
 async fn list(context: &Context, format: OutputFormat) -> Result<(), CommandError> {
-    let mut merchants: Vec<Printed> = Vec::new();
-    loop {
-        let after = merchants.last().map(|last| last.merchant_id);
-        let page = context.store.merchant_list(after, LIST_PAGE).await?;
-        if page.is_empty() {
-            break;
-        }
-        merchants.extend(page.into_iter().map(Printed::from));
-    }
+    let merchants = merchants::list(&*context.store).await?;
+    let merchants: Vec<Printed> = merchants.into_iter().map(Printed::from).collect();
     let row = |merchant: &Printed| {
         vec![merchant.merchant_id.to_string(), merchant.created_at.to_string(), merchant.name.clone()]
     };

@@ -24,13 +24,15 @@ const CRATES: &[Crate] = &[
     // The model test compares both backends with each other.
     Crate { folder: "store-postgres", may_use: &["domain", "store"], tests_may_use: &["store-sqlite"] },
     Crate { folder: "notify", may_use: &["domain", "store"], tests_may_use: &[] },
+    // Commands, the demo, the benchmark and an operator's API share it: it knows none of them.
+    Crate { folder: "accounts", may_use: &["domain", "store"], tests_may_use: &[] },
     Crate { folder: "engine", may_use: &["domain", "store"], tests_may_use: &[] },
     // For merchants, who have nothing else of ours: it stands alone.
     Crate { folder: "verify", may_use: &[], tests_may_use: &[] },
     // Handlers know the contract of a store only; their tests need one that runs.
     Crate {
         folder: "api",
-        may_use: &["domain", "store", "notify", "engine"],
+        may_use: &["domain", "store", "notify", "accounts", "engine"],
         tests_may_use: &["store-sqlite", "store-postgres"],
     },
     // The only one that names a backend: whoever has its settings has a store.
@@ -41,7 +43,17 @@ const CRATES: &[Crate] = &[
     },
     Crate {
         folder: "settle",
-        may_use: &["domain", "store", "store-sqlite", "notify", "engine", "api", "verify", "wiring"],
+        may_use: &[
+            "domain",
+            "store",
+            "store-sqlite",
+            "notify",
+            "accounts",
+            "engine",
+            "api",
+            "verify",
+            "wiring",
+        ],
         tests_may_use: &["store-postgres"],
     },
 ];
