@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use settle_wiring::Context;
 use settle_wiring::config::{self, ConfigError};
 
+use crate::bench::BenchError;
 use crate::logging;
 
 mod config_show;
@@ -87,6 +88,9 @@ pub enum CommandError {
     /// A merchant, a key or an operator cannot be made.
     #[error("{}", explained(.0))]
     Account(#[from] settle_accounts::AccountError),
+    /// The benchmark did not come to its end.
+    #[error("{}", explained(.0))]
+    Bench(#[from] BenchError),
     /// The database failed.
     #[error("{}", explained(.0))]
     Store(#[from] settle_store::StoreError),

@@ -12,8 +12,8 @@ use settle_wiring::config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use tempfile::TempDir;
 
+use super::error::BenchError;
 use super::postgres::Postgres;
-use crate::commands::CommandError;
 
 /// Which store is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -41,7 +41,7 @@ pub(super) struct Shop {
 
 impl Ground {
     /// An empty store.
-    pub(super) async fn new(kind: StoreKind) -> Result<Ground, CommandError> {
+    pub(super) async fn new(kind: StoreKind) -> Result<Ground, BenchError> {
         let folder = tempfile::tempdir()?;
         let mut settings = vec![
             ("SETTLE_DATA_DIR".to_owned(), folder.path().join("data").display().to_string()),
@@ -70,7 +70,7 @@ impl Ground {
     }
 
     /// The store, opened by the benchmark itself.
-    pub(super) async fn open(&self) -> Result<Context, CommandError> {
+    pub(super) async fn open(&self) -> Result<Context, BenchError> {
         let file = self.folder.path().join("settle.toml");
         std::fs::write(&file, "")?;
         Ok(Context::open(config::load(Some(&file), &self.settings)?.0).await?)
@@ -83,10 +83,10 @@ impl Ground {
         number: usize,
         endpoints: &[SocketAddr],
         path: &str,
-    ) -> Result<Vec<Shop>, CommandError> {
+    ) -> Result<Vec<Shop>, BenchError> {
         let (store, ring) = (&*context.store, &*context.ring);
         let secret = WebhookSecret::parse("benchmark".to_owned());
-        let secret = secret.map_err(|_| CommandError::Refused("no secret".to_owned()))?;
+        let secret = secret.map_err(|_| BenchError::Failed("no secret".to_owned()))?;
         let mut shops = Vec::new();
         for position in 0..number {
             let merchant = merchants::create(store, &SystemClock, &SystemEntropy, "bench").await?;
@@ -107,7 +107,7 @@ impl Ground {
     }
 
     /// Adds an operator; gives its token.
-    pub(super) async fn operator(&self, context: &Context) -> Result<String, CommandError> {
+    pub(super) async fn operator(&self, context: &Context) -> Result<String, BenchError> {
         let name = OperatorId::new(SystemClock.now(), &SystemEntropy).to_string();
         let (store, ring) = (&*context.store, &*context.ring);
         let (_, credential) = operators::create(store, ring, &SystemClock, &SystemEntropy, &name).await?;

@@ -8,10 +8,10 @@ use settle_store::{Ask, BATCH_MAX, DeliveryState, NewDelivery, NewSettlement, Se
 use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
+use super::error::BenchError;
 use super::ground::{Ground, Shop, StoreKind};
 use super::load::completed;
 use super::progress::Progress;
-use crate::commands::CommandError;
 
 /// Where nobody listens: nothing of this is ever sent.
 const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);
@@ -29,18 +29,18 @@ pub(super) struct History {
 
 impl History {
     /// A merchant without a history.
-    pub(super) async fn new(kind: StoreKind) -> Result<History, CommandError> {
+    pub(super) async fn new(kind: StoreKind) -> Result<History, BenchError> {
         let ground = Ground::new(kind).await?;
         let context = ground.open().await?;
         let shops = ground.shops(&context, 1, &[ENDPOINT.into()], "/hook").await?;
-        let none = || CommandError::Refused("no merchant was made".to_owned());
+        let none = || BenchError::Failed("no merchant was made".to_owned());
         let shop = shops.into_iter().next().ok_or_else(none)?;
         Ok(History { context, ground, shop, rows: 0 })
     }
 
     /// Adds settlements, each with a delivery that was delivered, until there are so many. The service does
     /// the same in more steps: what is on the disk afterwards is alike.
-    pub(super) async fn grow(&mut self, rows: usize, progress: &Progress) -> Result<(), CommandError> {
+    pub(super) async fn grow(&mut self, rows: usize, progress: &Progress) -> Result<(), BenchError> {
         progress.step("filling the store", rows);
         while self.rows < rows {
             let last = rows.min(self.rows + BATCH_MAX);
@@ -51,7 +51,7 @@ impl History {
         Ok(())
     }
 
-    async fn add(&self, numbers: std::ops::Range<usize>) -> Result<(), CommandError> {
+    async fn add(&self, numbers: std::ops::Range<usize>) -> Result<(), BenchError> {
         let now = SystemClock.now();
         let completed = numbers.map(|number| completed(&self.shop, number).map(NewSettlement::from));
         let settlements = completed.collect::<Result<Vec<_>, _>>()?;
@@ -74,13 +74,13 @@ impl History {
         tx.delivery_enqueue_many(&deliveries).await?;
         let changed = tx.delivery_record_many(&states, now).await?.len();
         if changed != deliveries.len() {
-            return Err(CommandError::Refused("the store is not filled as it should be".to_owned()));
+            return Err(BenchError::Failed("the store is not filled as it should be".to_owned()));
         }
         Ok(tx.commit().await?)
     }
 
     /// Marks everything that is pending as delivered.
-    pub(super) async fn deliver_pending(&self) -> Result<(), CommandError> {
+    pub(super) async fn deliver_pending(&self) -> Result<(), BenchError> {
         loop {
             let now = SystemClock.now();
             let ask = Ask { merchant_id: self.shop.merchant_id, number: CLAIM };

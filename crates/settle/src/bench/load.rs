@@ -13,8 +13,8 @@ use tokio::sync::{Mutex, Semaphore, watch};
 
 use super::arrivals::Arrivals;
 use super::client::Client;
+use super::error::BenchError;
 use super::ground::Shop;
-use crate::commands::CommandError;
 
 const PATH: &str = "/operator/v1/settlements";
 /// How long a caller waits before it tries a service again that does not answer.
@@ -49,9 +49,9 @@ pub(super) fn batch(shop: &Shop, numbers: std::ops::Range<usize>) -> String {
 }
 
 /// The same settlement, read as the service reads it.
-pub(super) fn completed(shop: &Shop, number: usize) -> Result<CompletedSettlement, CommandError> {
+pub(super) fn completed(shop: &Shop, number: usize) -> Result<CompletedSettlement, BenchError> {
     let object = parse_object(settlement(shop, number).as_bytes());
-    let refused = |fault: &dyn std::fmt::Debug| CommandError::Refused(format!("a settlement: {fault:?}"));
+    let refused = |fault: &dyn std::fmt::Debug| BenchError::Failed(format!("a settlement: {fault:?}"));
     parse(&object.map_err(|fault| refused(&fault))?).map_err(|problems| refused(&problems))
 }
 

@@ -15,6 +15,7 @@
 mod arrivals;
 mod axis;
 mod client;
+mod error;
 mod figures;
 mod ground;
 mod history;
@@ -28,14 +29,15 @@ mod report;
 mod scenarios;
 mod service;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::commands::CommandError;
-use crate::output;
+pub use error::BenchError;
+
 use figures::{Figure, table};
 pub(crate) use ground::StoreKind;
 use history::History;
@@ -112,13 +114,13 @@ enum Scenario {
 }
 
 impl Bench {
-    pub(crate) async fn run(self) -> Result<(), CommandError> {
+    pub(crate) async fn run(self) -> Result<(), BenchError> {
         if let Some(part) = self.part {
             return part.run().await;
         }
         for file in self.json.iter().chain(&self.plot) {
             let opened = std::fs::File::options().create(true).append(true).open(file);
-            opened.map_err(|fault| CommandError::Refused(format!("{}: {fault}", file.display())))?;
+            opened.map_err(|fault| BenchError::Failed(format!("{}: {fault}", file.display())))?;
         }
         let mut hung_up = signal(SignalKind::hangup())?;
         let mut terminated = signal(SignalKind::terminate())?;
@@ -131,7 +133,7 @@ impl Bench {
         }
     }
 
-    async fn measure_all(&self) -> Result<(), CommandError> {
+    async fn measure_all(&self) -> Result<(), BenchError> {
         let scale = match (self.quick, self.full) {
             (true, _) => QUICK,
             (false, true) => FULL,
@@ -163,7 +165,7 @@ impl Bench {
         figures.extend(ratio(&figures));
         // What is measured beside something else stands with its own kind.
         figures.sort_by_key(|figure| Scenario::position(figure.scenario));
-        output::print_text(&table(&figures))?;
+        print(&mut std::io::stdout().lock(), &table(&figures))?;
         if let Some(file) = &self.json {
             let report = Report {
                 version: env!("CARGO_PKG_VERSION"),
@@ -185,7 +187,7 @@ impl Bench {
         let lost = figures.iter().filter(|figure| is_loss(figure)).any(|figure| figure.value > 0.0);
         match failed {
             Some(fault) => Err(fault),
-            None if lost => Err(CommandError::Refused("notifications were lost, see above".to_owned())),
+            None if lost => Err(BenchError::Failed("notifications were lost, see above".to_owned())),
             None => Ok(()),
         }
     }
@@ -195,7 +197,7 @@ impl Bench {
         scenario: Scenario,
         plan: &Plan,
         history: &mut Option<History>,
-    ) -> Result<Outcome, CommandError> {
+    ) -> Result<Outcome, BenchError> {
         plan.progress.scenario(&scenario.name())?;
         Ok(match scenario {
             Scenario::Deliver => {
@@ -229,8 +231,14 @@ impl Scenario {
     }
 }
 
-fn interrupted() -> CommandError {
-    CommandError::Refused("interrupted".to_owned())
+/// Writes a line, for people or for whoever started this process.
+fn print(to: &mut dyn Write, text: &str) -> std::io::Result<()> {
+    writeln!(to, "{text}")?;
+    to.flush()
+}
+
+fn interrupted() -> BenchError {
+    BenchError::Failed("interrupted".to_owned())
 }
 
 fn is_loss(figure: &Figure) -> bool {

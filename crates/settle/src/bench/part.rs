@@ -24,11 +24,11 @@ use settle_wiring::config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::task::JoinSet;
 
+use super::error::BenchError;
 use super::ground::Shop;
 use super::load::completed;
+use super::print;
 use super::process::cpu_seconds;
-use crate::commands::CommandError;
-use crate::output;
 
 /// How long a page from memory may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(super) async fn run(self) -> Result<(), CommandError> {
+    pub(super) async fn run(self) -> Result<(), BenchError> {
         match self {
             Part::Page { file, listen } => serve_page(&file, listen).await,
             Part::Post(posts) => posts.run().await,
@@ -59,9 +59,9 @@ impl Part {
 }
 
 /// The page through the listener, the routing and the envelope of the merchant API, with nothing behind them.
-async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), CommandError> {
+async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), BenchError> {
     let page = Bytes::from(std::fs::read(file)?);
-    let messages = Messages::load().map_err(|fault| CommandError::Refused(fault.to_string()))?;
+    let messages = Messages::load().map_err(|fault| BenchError::Failed(fault.to_string()))?;
     let state = EnvelopeState {
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
@@ -102,7 +102,7 @@ pub(crate) struct BarePosts {
 }
 
 impl BarePosts {
-    async fn run(self) -> Result<(), CommandError> {
+    async fn run(self) -> Result<(), BenchError> {
         let environment = config::environment(std::env::vars_os())?;
         let (config, _) = config::load(None, &environment)?;
         let guard = settle_wiring::guard(&config)?;
@@ -133,7 +133,7 @@ impl BarePosts {
             });
         }
         while merchants.join_next().await.is_some() {}
-        Ok(output::print_text(&cpu_seconds(std::process::id()).to_string())?)
+        Ok(print(&mut std::io::stdout().lock(), &cpu_seconds(std::process::id()).to_string())?)
     }
 }
 
@@ -145,8 +145,8 @@ struct Template {
 }
 
 impl Template {
-    fn new() -> Result<Template, CommandError> {
-        let refused = || CommandError::Refused("no notification can be made".to_owned());
+    fn new() -> Result<Template, BenchError> {
+        let refused = || BenchError::Failed("no notification can be made".to_owned());
         let now = SystemClock.now();
         let shop = Shop { merchant_id: MerchantId::new(now, &SystemEntropy), api_key: String::new() };
         let body = completed(&shop, 0)?.settlement.record().notification();

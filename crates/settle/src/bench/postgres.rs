@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::error::BenchError;
 use super::process::{cpu_seconds, cpu_seconds_with_ended};
-use crate::commands::CommandError;
 
 /// How long a PostgreSQL may take to start.
 const POSTGRES_START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ pub(super) struct Postgres {
 }
 
 impl Postgres {
-    pub(super) async fn start(folder: &Path) -> Result<Postgres, CommandError> {
+    pub(super) async fn start(folder: &Path) -> Result<Postgres, BenchError> {
         let binaries = newest_binaries()?;
         let home = folder.join("postgres");
         std::fs::create_dir(&home)?;
@@ -31,7 +31,7 @@ impl Postgres {
             let owned = Command::new("chown").arg("postgres:postgres").arg(&home).status()?;
             let opened = Command::new("chmod").arg("711").arg(folder).status()?;
             if !(owned.success() && opened.success()) {
-                return Err(CommandError::Refused("the folder of PostgreSQL cannot be made".to_owned()));
+                return Err(BenchError::Failed("the folder of PostgreSQL cannot be made".to_owned()));
             }
         }
         let log = std::fs::File::create(folder.join("postgres.log"))?;
@@ -44,7 +44,7 @@ impl Postgres {
             .stderr(log.try_clone()?)
             .status()?;
         if !made.success() {
-            return Err(CommandError::Refused("initdb failed".to_owned()));
+            return Err(BenchError::Failed("initdb failed".to_owned()));
         }
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
         let server = as_postgres(&binaries.join("postgres"))
@@ -69,7 +69,7 @@ impl Postgres {
         };
         while !ready()?.success() {
             if started.elapsed() > POSTGRES_START_TIMEOUT {
-                return Err(CommandError::Refused("PostgreSQL does not start".to_owned()));
+                return Err(BenchError::Failed("PostgreSQL does not start".to_owned()));
             }
             tokio::time::sleep(POSTGRES_POLL).await;
         }
@@ -77,13 +77,13 @@ impl Postgres {
     }
 
     /// Makes a table without an index but its key.
-    pub(super) fn bare_table(&self) -> Result<(), CommandError> {
+    pub(super) fn bare_table(&self) -> Result<(), BenchError> {
         let table = "CREATE TABLE bare (id bigserial PRIMARY KEY, record text NOT NULL)";
         let made = Command::new(self.binaries.join("psql"))
             .args(["--quiet", "--no-psqlrc", "--command", table, &self.url])
             .stdin(Stdio::null())
             .status()?;
-        if made.success() { Ok(()) } else { Err(CommandError::Refused("psql failed".to_owned())) }
+        if made.success() { Ok(()) } else { Err(BenchError::Failed("psql failed".to_owned())) }
     }
 
     /// Transactions a second that each add so many rows to that table, as PostgreSQL's own benchmark has it.
@@ -94,7 +94,7 @@ impl Postgres {
         rows: usize,
         callers: usize,
         time: Duration,
-    ) -> Result<f64, CommandError> {
+    ) -> Result<f64, BenchError> {
         let script = folder.join("bare.sql");
         let text = format!(
             "INSERT INTO bare (record) SELECT repeat('x', {record_bytes}) FROM generate_series(1, {rows});\n"
@@ -113,7 +113,7 @@ impl Postgres {
         let text = String::from_utf8_lossy(&output.stdout);
         let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
         let said = || String::from_utf8_lossy(&output.stderr).into_owned();
-        rate.ok_or_else(|| CommandError::Refused(format!("pgbench failed: {}", said())))
+        rate.ok_or_else(|| BenchError::Failed(format!("pgbench failed: {}", said())))
     }
 
     /// Of the server and its children, those that have ended too.
@@ -152,9 +152,9 @@ fn as_postgres(program: &Path) -> Command {
     command
 }
 
-fn newest_binaries() -> Result<PathBuf, CommandError> {
+fn newest_binaries() -> Result<PathBuf, BenchError> {
     let missing =
-        || CommandError::Refused(format!("no PostgreSQL in {POSTGRES_FOLDER}: apt-get install postgresql"));
+        || BenchError::Failed(format!("no PostgreSQL in {POSTGRES_FOLDER}: apt-get install postgresql"));
     let versions = std::fs::read_dir(POSTGRES_FOLDER).map_err(|_| missing())?;
     let newest = versions.filter_map(Result::ok).max_by_key(|entry| {
         entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()).unwrap_or(0)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use super::figures::number;
-use crate::output;
+use super::print;
 
 /// How often the line is written again, at least.
 const TICK: Duration = Duration::from_millis(200);
@@ -43,7 +43,11 @@ impl Progress {
     pub(super) fn scenario(&self, name: &str) -> std::io::Result<()> {
         self.bar.set_prefix(name.to_owned());
         self.step("preparing", 0);
-        if self.bar.is_hidden() { output::print_note(&format!("measuring {name} …")) } else { Ok(()) }
+        if self.bar.is_hidden() {
+            print(&mut std::io::stderr().lock(), &format!("measuring {name} …"))
+        } else {
+            Ok(())
+        }
     }
 
     /// The next thing that a scenario does, so many times; 0 where nobody counts.

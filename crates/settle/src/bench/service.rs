@@ -5,9 +5,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::client::Client;
+use super::error::BenchError;
 use super::ground::Ground;
 use super::process::Process;
-use crate::commands::CommandError;
 
 /// How long a start may take before the benchmark gives up.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,16 +25,16 @@ pub(super) struct Service {
 
 impl Service {
     /// Starts all of the service on the given ground, and waits until it is ready.
-    pub(super) async fn start(ground: &Ground) -> Result<Service, CommandError> {
+    pub(super) async fn start(ground: &Ground) -> Result<Service, BenchError> {
         Service::start_with(ground, &[]).await
     }
 
     /// The same without what sends: whatever is recorded stays pending.
-    pub(super) async fn start_without_dispatcher(ground: &Ground) -> Result<Service, CommandError> {
+    pub(super) async fn start_without_dispatcher(ground: &Ground) -> Result<Service, BenchError> {
         Service::start_with(ground, &["--role", "api,operator"]).await
     }
 
-    async fn start_with(ground: &Ground, arguments: &[&str]) -> Result<Service, CommandError> {
+    async fn start_with(ground: &Ground, arguments: &[&str]) -> Result<Service, BenchError> {
         let folder = ground.folder();
         let (api, operator) = (free_address()?, free_address()?);
         let log = std::fs::File::options().create(true).append(true).open(folder.join("serve.log"))?;
@@ -56,7 +56,7 @@ impl Service {
         while !service.is_ready().await {
             if started.elapsed() > START_TIMEOUT || service.process.has_ended()? {
                 let log = std::fs::read_to_string(folder.join("serve.log")).unwrap_or_default();
-                return Err(CommandError::Refused(format!("the service does not start: {log}")));
+                return Err(BenchError::Failed(format!("the service does not start: {log}")));
             }
             tokio::time::sleep(READY_POLL).await;
         }
@@ -70,7 +70,7 @@ impl Service {
     }
 
     /// Ends it as a crash does.
-    pub(super) fn kill(self) -> Result<(), CommandError> {
+    pub(super) fn kill(self) -> Result<(), BenchError> {
         Ok(self.process.kill()?)
     }
 
@@ -93,7 +93,7 @@ pub(super) struct MemoryPage {
 
 impl MemoryPage {
     /// Serves these bytes on every path of a page.
-    pub(super) async fn start(ground: &Ground, page: &[u8]) -> Result<MemoryPage, CommandError> {
+    pub(super) async fn start(ground: &Ground, page: &[u8]) -> Result<MemoryPage, BenchError> {
         let (file, api) = (ground.folder().join("page.json"), free_address()?);
         std::fs::write(&file, page)?;
         let child = Command::new(std::env::current_exe()?)
@@ -109,7 +109,7 @@ impl MemoryPage {
         let started = Instant::now();
         while Client::connect(api).await.is_err() {
             if started.elapsed() > START_TIMEOUT || page.process.has_ended()? {
-                return Err(CommandError::Refused("the page from memory is not served".to_owned()));
+                return Err(BenchError::Failed("the page from memory is not served".to_owned()));
             }
             tokio::time::sleep(READY_POLL).await;
         }
@@ -117,6 +117,6 @@ impl MemoryPage {
     }
 }
 
-fn free_address() -> Result<SocketAddr, CommandError> {
+fn free_address() -> Result<SocketAddr, BenchError> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }

@@ -12,11 +12,11 @@ use settle_wiring::system::SystemClock;
 
 use super::{Outcome, Plan, Usage};
 use crate::bench::client::Client;
+use crate::bench::error::BenchError;
 use crate::bench::figures::{Figure, number, percentile};
 use crate::bench::history::History;
 use crate::bench::load::batch;
 use crate::bench::service::Service;
-use crate::commands::CommandError;
 
 /// Deliveries that a claim asks for: half the window of a merchant that answers well, as it is asked for.
 const CLAIMED: i64 = 32;
@@ -55,7 +55,7 @@ impl Samples {
 /// store must be good as it is.
 ///
 /// Gives the history too, for whoever needs one.
-pub(in crate::bench) async fn growth(plan: &Plan) -> Result<(Outcome, History), CommandError> {
+pub(in crate::bench) async fn growth(plan: &Plan) -> Result<(Outcome, History), BenchError> {
     let mut history = History::new(plan.store).await?;
     let token = history.ground.operator(&history.context).await?;
     // Without the dispatcher: what is recorded stays pending until the claims are measured.
@@ -79,7 +79,7 @@ async fn measure(
     service: &Service,
     token: &str,
     samples: Samples,
-) -> Result<Vec<Cost>, CommandError> {
+) -> Result<Vec<Cost>, BenchError> {
     let mut costs = COSTS.map(|_| Vec::new());
     for _ in 0..samples.rounds {
         let record = record(history, service, token, samples).await?;
@@ -105,7 +105,7 @@ async fn record(
     service: &Service,
     token: &str,
     samples: Samples,
-) -> Result<Cost, CommandError> {
+) -> Result<Cost, BenchError> {
     let mut client = Client::connect(service.operator).await?;
     let mut times = Times::default();
     for _ in 0..samples.records + Samples::warm_up(samples.records) {
@@ -114,7 +114,7 @@ async fn record(
         let status = client.post("/operator/v1/settlements", token, &body).await?;
         times.took.push(nanos(asked));
         if status != 200 {
-            return Err(CommandError::Refused(format!("a batch was answered with {status}")));
+            return Err(BenchError::Failed(format!("a batch was answered with {status}")));
         }
         history.rows += samples.record_rows;
         times.beside.push(get(&mut client, BESIDE, "").await?);
@@ -122,7 +122,7 @@ async fn record(
     Ok(times.cost(samples.records))
 }
 
-async fn page(history: &History, service: &Service, path: &str, reads: usize) -> Result<Cost, CommandError> {
+async fn page(history: &History, service: &Service, path: &str, reads: usize) -> Result<Cost, BenchError> {
     let mut client = Client::connect(service.api).await?;
     let mut other = Client::connect(service.operator).await?;
     let mut times = Times::default();
@@ -134,17 +134,17 @@ async fn page(history: &History, service: &Service, path: &str, reads: usize) ->
 }
 
 /// What an answer took, in nanoseconds.
-async fn get(client: &mut Client, path: &str, key: &str) -> Result<u64, CommandError> {
+async fn get(client: &mut Client, path: &str, key: &str) -> Result<u64, BenchError> {
     let asked = Instant::now();
     let (status, _) = client.get(path, key).await?;
     let took = nanos(asked);
     match status {
         200 => Ok(took),
-        status => Err(CommandError::Refused(format!("{path} was answered with {status}"))),
+        status => Err(BenchError::Failed(format!("{path} was answered with {status}"))),
     }
 }
 
-async fn claim(history: &History, service: &Service, reads: usize) -> Result<Cost, CommandError> {
+async fn claim(history: &History, service: &Service, reads: usize) -> Result<Cost, BenchError> {
     let mut client = Client::connect(service.operator).await?;
     let ask = Ask { merchant_id: history.shop.merchant_id, number: CLAIMED };
     let mut times = Times::default();
@@ -153,7 +153,7 @@ async fn claim(history: &History, service: &Service, reads: usize) -> Result<Cos
         let claimed = history.context.store.queue_claim(&[ask], &[], SystemClock.now()).await?;
         times.took.push(nanos(asked));
         if i64::try_from(claimed.len()) != Ok(CLAIMED) {
-            return Err(CommandError::Refused(format!("{} are there to be claimed", claimed.len())));
+            return Err(BenchError::Failed(format!("{} are there to be claimed", claimed.len())));
         }
         times.beside.push(get(&mut client, BESIDE, "").await?);
     }

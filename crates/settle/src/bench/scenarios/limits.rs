@@ -11,17 +11,17 @@ use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Plan};
 use crate::bench::arrivals::{Arrivals, receive};
+use crate::bench::error::BenchError;
 use crate::bench::figures::{Figure, number};
 use crate::bench::ground::{Ground, Shop};
 use crate::bench::load::completed;
 use crate::bench::process::cpu_seconds;
-use crate::commands::CommandError;
 
 /// Posts of a merchant under way at once. Which is best depends on the machine: the best counts.
 const WINDOWS: [usize; 3] = [1, 3, 10];
 
 /// The limits, each measured in the way that the service works.
-pub(in crate::bench) async fn limits(plan: &Plan) -> Result<Outcome, CommandError> {
+pub(in crate::bench) async fn limits(plan: &Plan) -> Result<Outcome, BenchError> {
     let ground = Ground::new(plan.store).await?;
     let (mut best, mut lost) = (Posts::default(), 0);
     for window in WINDOWS {
@@ -56,7 +56,7 @@ struct Posts {
 }
 
 /// The same notification by the same client in a process of its own, without store and signing.
-async fn bare_posts(ground: &Ground, plan: &Plan, window: usize) -> Result<Posts, CommandError> {
+async fn bare_posts(ground: &Ground, plan: &Plan, window: usize) -> Result<Posts, BenchError> {
     let scale = plan.scale;
     let arrivals = Arrivals::of(scale.notifications, &plan.progress);
     let endpoints = receive(arrivals.clone()).await?;
@@ -75,7 +75,7 @@ async fn bare_posts(ground: &Ground, plan: &Plan, window: usize) -> Result<Posts
     let output =
         tokio::task::spawn_blocking(move || command.output()).await.map_err(std::io::Error::other)??;
     if !output.status.success() {
-        return Err(CommandError::Refused("the bare client failed".to_owned()));
+        return Err(BenchError::Failed("the bare client failed".to_owned()));
     }
     let times = arrivals.times();
     // From the first arrival on: the start of the process is not what is measured.
@@ -89,7 +89,7 @@ async fn bare_posts(ground: &Ground, plan: &Plan, window: usize) -> Result<Posts
 }
 
 /// Transactions a second of the bare store: of a thousand rows each, and of one row each by many callers.
-async fn bare_commits(ground: &Ground, time: Duration) -> Result<(f64, f64), CommandError> {
+async fn bare_commits(ground: &Ground, time: Duration) -> Result<(f64, f64), BenchError> {
     let merchant_id = MerchantId::new(SystemClock.now(), &SystemEntropy);
     let shop = Shop { merchant_id, api_key: String::new() };
     let record = completed(&shop, 0)?.settlement.record().into_string();
@@ -113,7 +113,7 @@ async fn sqlite_commits(
     rows: i64,
     callers: usize,
     time: Duration,
-) -> Result<f64, CommandError> {
+) -> Result<f64, BenchError> {
     let started = Instant::now();
     let callers: Vec<_> = (0..callers)
         .map(|_| {

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use super::{BATCH, CALLERS, Outcome, Plan, Stage, micros_to_ms, per_second};
 use crate::bench::client::Client;
+use crate::bench::error::BenchError;
 use crate::bench::figures::{Figure, percentile};
 use crate::bench::ground::StoreKind;
 use crate::bench::load::Load;
 use crate::bench::service::MemoryPage;
-use crate::commands::CommandError;
 
 /// What is asked for.
 const PAGES: [(&str, &str); 3] = [
@@ -24,14 +24,14 @@ const PAGE_ROWS: usize = 50;
 const MARK: &[u8] = b"\"settlement_id\":";
 
 /// Pages of 50 under 32 connections.
-pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, CommandError> {
+pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, BenchError> {
     let stage = Stage::set(plan, 1, ROWS).await?;
     let load = Load::new(stage.shops.clone(), &stage.token, ROWS, BATCH);
     let (_kept, address) = stage.address();
     load.post(1, address).await;
     let arrived = stage.arrivals.wait_for(ROWS, plan.scale.patience).await;
     if arrived != ROWS || stage.wrong_states(ROWS).await? > 0.0 {
-        return Err(CommandError::Refused(format!("{arrived} of {ROWS} notifications have arrived")));
+        return Err(BenchError::Failed(format!("{arrived} of {ROWS} notifications have arrived")));
     }
     let target = if plan.store == StoreKind::Sqlite { 8_000.0 } else { 5_000.0 };
     let key = stage.shops[0].api_key.as_str();
@@ -44,7 +44,7 @@ pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, CommandError
         let page = Client::connect(stage.service.api).await?.page(path, key).await?;
         let rows = page.windows(MARK.len()).filter(|window| *window == MARK).count();
         if rows != PAGE_ROWS {
-            return Err(CommandError::Refused(format!("{path} has {rows} rows")));
+            return Err(BenchError::Failed(format!("{path} has {rows} rows")));
         }
         let memory = MemoryPage::start(&stage.ground, &page).await?;
         let (most, _) = hammer(memory.api, path, key, 200, plan.scale.flood).await?;
@@ -70,7 +70,7 @@ async fn hammer(
     key: &str,
     expected: u16,
     time: Duration,
-) -> Result<(f64, f64), CommandError> {
+) -> Result<(f64, f64), BenchError> {
     let started = Instant::now();
     let callers: Vec<_> = (0..CALLERS)
         .map(|_| {

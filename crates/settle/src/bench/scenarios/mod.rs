@@ -16,7 +16,7 @@ use super::plot::{Arrived, Latencies};
 use super::process::cpu_seconds;
 use super::progress::Progress;
 use super::service::Service;
-use crate::commands::CommandError;
+use crate::bench::error::BenchError;
 
 mod deliver;
 mod growth;
@@ -136,7 +136,7 @@ struct Stage {
 }
 
 impl Stage {
-    async fn set(plan: &Plan, merchants: usize, notifications: usize) -> Result<Stage, CommandError> {
+    async fn set(plan: &Plan, merchants: usize, notifications: usize) -> Result<Stage, BenchError> {
         let ground = Ground::new(plan.store).await?;
         let arrivals = Arrivals::of(notifications, &plan.progress);
         let endpoints = receive(arrivals.clone()).await?;
@@ -163,7 +163,7 @@ impl Stage {
 
     /// How many deliveries stand in the wrong place: every one of every merchant must be delivered, once the
     /// last outcome is recorded. The rows are counted, not what the store has noted of them.
-    async fn wrong_states(&self, expected: usize) -> Result<f64, CommandError> {
+    async fn wrong_states(&self, expected: usize) -> Result<f64, BenchError> {
         let deadline = Instant::now() + Duration::from_secs(15);
         let filter = DeliveryFilter { status: Some(DeliveryStatus::Delivered), ..DeliveryFilter::default() };
         loop {
