@@ -7,7 +7,6 @@ use clap::{Parser, Subcommand};
 use settle_wiring::Context;
 use settle_wiring::config::{self, ConfigError};
 
-use crate::bench::BenchError;
 use crate::logging;
 
 mod config_show;
@@ -67,7 +66,7 @@ enum Command {
     /// Receive notifications on this machine, verify and show them
     Listen(listen::Listen),
     /// Measure how fast this machine is, on a store of its own
-    Bench(crate::bench::Bench),
+    Bench(settle_bench::Bench),
     /// Print the OpenAPI document
     #[command(hide = true)]
     Openapi,
@@ -90,7 +89,7 @@ pub enum CommandError {
     Account(#[from] settle_accounts::AccountError),
     /// The benchmark did not come to its end.
     #[error("{}", explained(.0))]
-    Bench(#[from] BenchError),
+    Bench(#[from] settle_bench::BenchError),
     /// The database failed.
     #[error("{}", explained(.0))]
     Store(#[from] settle_store::StoreError),

@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use super::figures::number;
-use super::print;
+use crate::figures::number;
+use crate::print;
 
 /// How often the line is written again, at least.
 const TICK: Duration = Duration::from_millis(200);
 
 /// How far the benchmark has come. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     counting: ProgressStyle,
     waiting: ProgressStyle,
 }
 
 impl Progress {
-    pub(super) fn new() -> Progress {
+    pub(crate) fn new() -> Progress {
         let is_seen = std::io::stderr().is_terminal();
         let bar = if is_seen { ProgressBar::new(0) } else { ProgressBar::hidden() };
         if is_seen {
@@ -40,7 +40,7 @@ impl Progress {
     }
 
     /// The next scenario.
-    pub(super) fn scenario(&self, name: &str) -> std::io::Result<()> {
+    pub(crate) fn scenario(&self, name: &str) -> std::io::Result<()> {
         self.bar.set_prefix(name.to_owned());
         self.step("preparing", 0);
         if self.bar.is_hidden() {
@@ -51,7 +51,7 @@ impl Progress {
     }
 
     /// The next thing that a scenario does, so many times; 0 where nobody counts.
-    pub(super) fn step(&self, what: &str, total: usize) {
+    pub(crate) fn step(&self, what: &str, total: usize) {
         self.bar.set_style(if total == 0 { self.waiting.clone() } else { self.counting.clone() });
         self.bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
         self.bar.set_message(what.to_owned());
@@ -59,12 +59,12 @@ impl Progress {
     }
 
     /// How often it has been done.
-    pub(super) fn at(&self, count: usize) {
+    pub(crate) fn at(&self, count: usize) {
         self.bar.set_position(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
     /// Takes the line away.
-    pub(super) fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

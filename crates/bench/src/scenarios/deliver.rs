@@ -1,13 +1,13 @@
 //! Notifications recorded in batches, and one a call.
 
 use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Plan, Stage, per_second};
-use crate::bench::error::BenchError;
-use crate::bench::figures::{Figure, number};
-use crate::bench::load::Load;
-use crate::bench::plot::Arrived;
+use crate::error::BenchError;
+use crate::figures::{Figure, number};
+use crate::load::Load;
+use crate::plot::Arrived;
 
 /// Notifications recorded through the operator API, from the first call to the last arrival.
-pub(in crate::bench) async fn deliver(plan: &Plan, batched: bool) -> Result<Outcome, BenchError> {
+pub(crate) async fn deliver(plan: &Plan, batched: bool) -> Result<Outcome, BenchError> {
     let stage = Stage::set(plan, plan.scale.merchants, plan.scale.notifications).await?;
     let (batch, callers) = if batched { (BATCH, BATCH_CALLERS) } else { (1, CALLERS) };
     let name = if batched { "batched" } else { "one a call" };

@@ -2,35 +2,35 @@
 
 use serde::Serialize;
 
-use super::figures::Figure;
-use super::ground::StoreKind;
+use crate::figures::Figure;
+use crate::ground::StoreKind;
 
 /// A run, as it is written to a file.
 #[derive(Serialize)]
-pub(super) struct Report<'a> {
-    pub(super) version: &'static str,
-    pub(super) store: StoreKind,
-    pub(super) quick: bool,
-    pub(super) full: bool,
+pub(crate) struct Report<'a> {
+    pub(crate) version: &'static str,
+    pub(crate) store: StoreKind,
+    pub(crate) quick: bool,
+    pub(crate) full: bool,
     /// Not optimised: good to see that it runs, and for nothing else.
-    pub(super) debug: bool,
-    pub(super) machine: Machine,
+    pub(crate) debug: bool,
+    pub(crate) machine: Machine,
     /// How long all of it took.
-    pub(super) seconds: f64,
-    pub(super) scenarios: &'a [Timing],
-    pub(super) figures: &'a [Figure],
+    pub(crate) seconds: f64,
+    pub(crate) scenarios: &'a [Timing],
+    pub(crate) figures: &'a [Figure],
 }
 
 /// How long a scenario took, with everything that was prepared for it.
 #[derive(Serialize)]
-pub(super) struct Timing {
-    pub(super) scenario: String,
-    pub(super) seconds: f64,
+pub(crate) struct Timing {
+    pub(crate) scenario: String,
+    pub(crate) seconds: f64,
 }
 
 /// The machine that was measured on.
 #[derive(Serialize)]
-pub(super) struct Machine {
+pub(crate) struct Machine {
     cores: usize,
     processor: String,
     memory_mib: u64,
@@ -39,7 +39,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// This one, as the kernel describes it.
-    pub(super) fn this() -> Machine {
+    pub(crate) fn this() -> Machine {
         let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
         let memory_kib = field(&read("/proc/meminfo"), "MemTotal");
         let memory_kib = memory_kib.split_whitespace().next().and_then(|kib| kib.parse().ok());

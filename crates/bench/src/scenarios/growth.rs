@@ -11,12 +11,12 @@ use settle_store::Ask;
 use settle_wiring::system::SystemClock;
 
 use super::{Outcome, Plan, Usage};
-use crate::bench::client::Client;
-use crate::bench::error::BenchError;
-use crate::bench::figures::{Figure, number, percentile};
-use crate::bench::history::History;
-use crate::bench::load::batch;
-use crate::bench::service::Service;
+use crate::client::Client;
+use crate::error::BenchError;
+use crate::figures::{Figure, number, percentile};
+use crate::history::History;
+use crate::load::batch;
+use crate::service::Service;
 
 /// Deliveries that a claim asks for: half the window of a merchant that answers well, as it is asked for.
 const CLAIMED: i64 = 32;
@@ -29,14 +29,14 @@ const DECADE_MAX: f64 = 1.15;
 
 /// How often each cost is measured.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::bench) struct Samples {
+pub(crate) struct Samples {
     /// An odd number.
-    pub(in crate::bench) rounds: usize,
+    pub(crate) rounds: usize,
     /// Calls that record in a round, and settlements in each.
-    pub(in crate::bench) records: usize,
-    pub(in crate::bench) record_rows: usize,
+    pub(crate) records: usize,
+    pub(crate) record_rows: usize,
     /// Claims in a round, and pages of each kind.
-    pub(in crate::bench) reads: usize,
+    pub(crate) reads: usize,
 }
 
 impl Samples {
@@ -55,7 +55,7 @@ impl Samples {
 /// store must be good as it is.
 ///
 /// Gives the history too, for whoever needs one.
-pub(in crate::bench) async fn growth(plan: &Plan) -> Result<(Outcome, History), BenchError> {
+pub(crate) async fn growth(plan: &Plan) -> Result<(Outcome, History), BenchError> {
     let mut history = History::new(plan.store).await?;
     let token = history.ground.operator(&history.context).await?;
     // Without the dispatcher: what is recorded stays pending until the claims are measured.
@@ -220,7 +220,7 @@ fn figures(sizes: &[usize], costs: &[Vec<Cost>]) -> Vec<Figure> {
 }
 
 /// A number of rows as people say it.
-pub(in crate::bench) fn short(rows: usize) -> String {
+pub(crate) fn short(rows: usize) -> String {
     match rows {
         1_000_000.. => format!("{}M rows", rows / 1_000_000),
         1_000.. => format!("{}k rows", rows / 1_000),

@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use super::{BATCH, BATCH_CALLERS, Outcome, Plan, Stage};
-use crate::bench::error::BenchError;
-use crate::bench::figures::{Figure, number};
-use crate::bench::load::Load;
-use crate::bench::plot::Arrived;
-use crate::bench::service::Service;
+use crate::error::BenchError;
+use crate::figures::{Figure, number};
+use crate::load::Load;
+use crate::plot::Arrived;
+use crate::service::Service;
 
 /// A `kill -9` in the middle of `deliver`, and a restart at once.
-pub(in crate::bench) async fn recovery(plan: &Plan) -> Result<Outcome, BenchError> {
+pub(crate) async fn recovery(plan: &Plan) -> Result<Outcome, BenchError> {
     let mut stage = Stage::set(plan, plan.scale.merchants, plan.scale.notifications).await?;
     let load = Load::new(stage.shops.clone(), &stage.token, plan.scale.notifications, BATCH);
     let (moved, address) = stage.address();

@@ -15,17 +15,17 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-use super::progress::Progress;
+use crate::progress::Progress;
 
 /// What precedes a settlement's number in its notification.
 const MARK: &[u8] = b"\"payin_reference\":\"B";
 /// Endpoints: ports that merchants are spread over.
 const ENDPOINTS: usize = 8;
 /// The path at which nobody is answered before the sender gives up.
-pub(super) const HANGING_PATH: &str = "/hang";
+pub(crate) const HANGING_PATH: &str = "/hang";
 
 /// What has arrived, by the number of the settlement.
-pub(super) struct Arrivals {
+pub(crate) struct Arrivals {
     started: Instant,
     /// Microseconds after the start, 0 for what has not come.
     first: Vec<AtomicU64>,
@@ -39,7 +39,7 @@ pub(super) struct Arrivals {
 
 impl Arrivals {
     /// Nothing has arrived yet, of at most this many.
-    pub(super) fn of(number: usize, progress: &Progress) -> Arc<Arrivals> {
+    pub(crate) fn of(number: usize, progress: &Progress) -> Arc<Arrivals> {
         Arc::new(Arrivals {
             started: Instant::now(),
             first: (0..number).map(|_| AtomicU64::new(0)).collect(),
@@ -68,27 +68,27 @@ impl Arrivals {
     }
 
     /// Microseconds since the start.
-    pub(super) fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX).max(1)
     }
 
     /// When a settlement's notification arrived first.
-    pub(super) fn at(&self, number: usize) -> Option<u64> {
+    pub(crate) fn at(&self, number: usize) -> Option<u64> {
         self.first.get(number).map(|first| first.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
     /// When the last one arrived that was new.
-    pub(super) fn last(&self) -> u64 {
+    pub(crate) fn last(&self) -> u64 {
         self.last.load(Ordering::Relaxed)
     }
 
     /// How many are different, and how many there were.
-    pub(super) fn counts(&self) -> (usize, usize) {
+    pub(crate) fn counts(&self) -> (usize, usize) {
         (self.unique.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
     }
 
     /// Waits for so many different ones, for so long at most. Gives how many there are.
-    pub(super) async fn wait_for(&self, number: usize, limit: Duration) -> usize {
+    pub(crate) async fn wait_for(&self, number: usize, limit: Duration) -> usize {
         let deadline = Instant::now() + limit;
         loop {
             let unique = self.counts().0;
@@ -100,7 +100,7 @@ impl Arrivals {
     }
 
     /// When the notifications arrived, in the order of their times.
-    pub(super) fn times(&self) -> Vec<u64> {
+    pub(crate) fn times(&self) -> Vec<u64> {
         let mut times: Vec<u64> = (0..self.first.len()).filter_map(|number| self.at(number)).collect();
         times.sort_unstable();
         times
@@ -108,7 +108,7 @@ impl Arrivals {
 }
 
 /// Listens for notifications until dropped with the runtime. Gives the addresses of its endpoints.
-pub(super) async fn receive(arrivals: Arc<Arrivals>) -> std::io::Result<Vec<SocketAddr>> {
+pub(crate) async fn receive(arrivals: Arc<Arrivals>) -> std::io::Result<Vec<SocketAddr>> {
     let mut addresses = Vec::new();
     for _ in 0..ENDPOINTS {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;

@@ -10,20 +10,20 @@ use tokio::net::TcpStream;
 const HEAD_BYTES_MAX: usize = 16 * 1_024;
 
 /// One connection.
-pub(super) struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
 impl Client {
-    pub(super) async fn connect(address: SocketAddr) -> io::Result<Client> {
+    pub(crate) async fn connect(address: SocketAddr) -> io::Result<Client> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Client { stream, buffer: Vec::with_capacity(HEAD_BYTES_MAX) })
     }
 
     /// Posts a JSON document; gives the status.
-    pub(super) async fn post(&mut self, path: &str, token: &str, body: &str) -> io::Result<u16> {
+    pub(crate) async fn post(&mut self, path: &str, token: &str, body: &str) -> io::Result<u16> {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer {token}\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -36,14 +36,14 @@ impl Client {
     }
 
     /// Reads something; gives the status and the length of the body.
-    pub(super) async fn get(&mut self, path: &str, token: &str) -> io::Result<(u16, usize)> {
+    pub(crate) async fn get(&mut self, path: &str, token: &str) -> io::Result<(u16, usize)> {
         let head = format!("GET {path} HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer {token}\r\n\r\n");
         self.stream.write_all(head.as_bytes()).await?;
         self.answer().await
     }
 
     /// Reads something; gives the body, if it is there.
-    pub(super) async fn page(&mut self, path: &str, token: &str) -> io::Result<Vec<u8>> {
+    pub(crate) async fn page(&mut self, path: &str, token: &str) -> io::Result<Vec<u8>> {
         let (status, length) = self.get(path, token).await?;
         if status != 200 {
             return Err(io::Error::other(format!("{path} was answered with {status}")));

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::axis::Axis;
-use super::figures::{number, percentile};
+use crate::axis::Axis;
+use crate::figures::{number, percentile};
 
 const WIDTH: f64 = 960.0;
 const PANEL_HEIGHT: f64 = 320.0;
@@ -20,15 +20,15 @@ const LATENCY_SLICE_CALLS: usize = 25;
 const COLOURS: [&str; 4] = ["#1f6feb", "#d29922", "#8250df", "#1a7f37"];
 
 /// When notifications arrived, in microseconds and in this order.
-pub(super) struct Arrived {
-    pub(super) name: &'static str,
-    pub(super) times: Vec<u64>,
+pub(crate) struct Arrived {
+    pub(crate) name: &'static str,
+    pub(crate) times: Vec<u64>,
 }
 
 /// When calls were due and how long their notifications took, in microseconds.
-pub(super) struct Latencies {
-    pub(super) name: String,
-    pub(super) calls: Vec<(u64, u64)>,
+pub(crate) struct Latencies {
+    pub(crate) name: String,
+    pub(crate) calls: Vec<(u64, u64)>,
 }
 
 /// A line of a panel, through points of its two axes.
@@ -40,7 +40,7 @@ struct Line {
 }
 
 /// All that was measured over time.
-pub(super) fn draw(arrived: &[Arrived], latencies: &[Latencies]) -> String {
+pub(crate) fn draw(arrived: &[Arrived], latencies: &[Latencies]) -> String {
     let throughput = arrived.iter().zip(COLOURS).map(|(arrived, colour)| Line {
         name: arrived.name.to_owned(),
         colour,

@@ -9,14 +9,14 @@ use settle_store::DeliveryFilter;
 use settle_wiring::Context;
 use tokio::sync::watch;
 
-use super::arrivals::{Arrivals, receive};
-use super::figures::{Figure, number};
-use super::ground::{Ground, Shop, StoreKind};
-use super::plot::{Arrived, Latencies};
-use super::process::cpu_seconds;
-use super::progress::Progress;
-use super::service::Service;
-use crate::bench::error::BenchError;
+use crate::arrivals::{Arrivals, receive};
+use crate::error::BenchError;
+use crate::figures::{Figure, number};
+use crate::ground::{Ground, Shop, StoreKind};
+use crate::plot::{Arrived, Latencies};
+use crate::process::cpu_seconds;
+use crate::progress::Progress;
+use crate::service::Service;
 
 mod deliver;
 mod growth;
@@ -27,37 +27,37 @@ mod lists;
 mod recovery;
 mod start;
 
-pub(super) use deliver::deliver;
-pub(super) use growth::{Samples, growth};
-pub(super) use isolation::isolation;
-pub(super) use latency::latency;
-pub(super) use limits::limits;
-pub(super) use lists::lists;
-pub(super) use recovery::recovery;
-pub(super) use start::start;
+pub(crate) use deliver::deliver;
+pub(crate) use growth::{Samples, growth};
+pub(crate) use isolation::isolation;
+pub(crate) use latency::latency;
+pub(crate) use limits::limits;
+pub(crate) use lists::lists;
+pub(crate) use recovery::recovery;
+pub(crate) use start::start;
 
 /// What is to be measured, and who is told how far that has come.
-pub(super) struct Plan {
-    pub(super) store: StoreKind,
-    pub(super) scale: Scale,
-    pub(super) progress: Progress,
+pub(crate) struct Plan {
+    pub(crate) store: StoreKind,
+    pub(crate) scale: Scale,
+    pub(crate) progress: Progress,
 }
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     /// Notifications of `deliver`, `recovery` and `isolation`.
-    pub(super) notifications: usize,
-    pub(super) merchants: usize,
+    pub(crate) notifications: usize,
+    pub(crate) merchants: usize,
     /// How long a steady rate is held.
-    pub(super) steady: Duration,
+    pub(crate) steady: Duration,
     /// How long as much is asked for as can be had.
-    pub(super) flood: Duration,
+    pub(crate) flood: Duration,
     /// How long the last arrival may take.
-    pub(super) patience: Duration,
+    pub(crate) patience: Duration,
     /// Rows in the store at which `growth` measures.
-    pub(super) sizes: &'static [usize],
-    pub(super) samples: Samples,
+    pub(crate) sizes: &'static [usize],
+    pub(crate) samples: Samples,
 }
 
 /// Settlements in one call of the batched scenarios.
@@ -72,10 +72,10 @@ const MEMORY_MAX: f64 = 200.0;
 
 /// What a scenario gave: its figures, and what there is to draw.
 #[derive(Default)]
-pub(super) struct Outcome {
-    pub(super) figures: Vec<Figure>,
-    pub(super) arrived: Vec<Arrived>,
-    pub(super) latencies: Vec<Latencies>,
+pub(crate) struct Outcome {
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) arrived: Vec<Arrived>,
+    pub(crate) latencies: Vec<Latencies>,
 }
 
 impl Outcome {
@@ -85,7 +85,7 @@ impl Outcome {
     }
 
     /// Adds what another scenario gave.
-    pub(super) fn add(&mut self, other: Outcome) {
+    pub(crate) fn add(&mut self, other: Outcome) {
         self.figures.extend(other.figures);
         self.arrived.extend(other.arrived);
         self.latencies.extend(other.latencies);

@@ -6,7 +6,7 @@ const STEPS: [f64; 3] = [1.0, 2.0, 5.0];
 const TICKS: f64 = 6.0;
 
 /// A range of values, drawn evenly or by their magnitude.
-pub(super) struct Axis {
+pub(crate) struct Axis {
     low: f64,
     high: f64,
     logarithmic: bool,
@@ -14,13 +14,13 @@ pub(super) struct Axis {
 
 impl Axis {
     /// From 0 to the highest value.
-    pub(super) fn linear(values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn linear(values: impl Iterator<Item = f64>) -> Axis {
         let highest = values.fold(0.0, f64::max);
         Axis { low: 0.0, high: if highest > 0.0 { highest } else { 1.0 }, logarithmic: false }
     }
 
     /// From the lowest value to the highest, rounded to numbers that are written beside it.
-    pub(super) fn logarithmic(values: impl Iterator<Item = f64>) -> Axis {
+    pub(crate) fn logarithmic(values: impl Iterator<Item = f64>) -> Axis {
         let (low, high) = values
             .filter(|value| *value > 0.0)
             .fold((f64::MAX, 0.0), |(low, high), value| (value.min(low), value.max(high)));
@@ -33,7 +33,7 @@ impl Axis {
     }
 
     /// Where a value stands, between 0 and 1.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let place = if self.logarithmic {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()
         } else {
@@ -43,7 +43,7 @@ impl Axis {
     }
 
     /// The numbers to be written beside the axis, as values and as texts.
-    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+    pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         let ticks = if self.logarithmic {
             round_numbers(self.low, self.high)
         } else {

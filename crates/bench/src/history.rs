@@ -8,10 +8,10 @@ use settle_store::{Ask, BATCH_MAX, DeliveryState, NewDelivery, NewSettlement, Se
 use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
-use super::error::BenchError;
-use super::ground::{Ground, Shop, StoreKind};
-use super::load::completed;
-use super::progress::Progress;
+use crate::error::BenchError;
+use crate::ground::{Ground, Shop, StoreKind};
+use crate::load::completed;
+use crate::progress::Progress;
 
 /// Where nobody listens: nothing of this is ever sent.
 const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);
@@ -19,17 +19,17 @@ const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);
 const CLAIM: i64 = 512;
 
 /// The store, and the merchant that owns everything in it.
-pub(super) struct History {
-    pub(super) context: Context,
-    pub(super) ground: Ground,
-    pub(super) shop: Shop,
+pub(crate) struct History {
+    pub(crate) context: Context,
+    pub(crate) ground: Ground,
+    pub(crate) shop: Shop,
     /// Settlements in the store, each with its delivery.
-    pub(super) rows: usize,
+    pub(crate) rows: usize,
 }
 
 impl History {
     /// A merchant without a history.
-    pub(super) async fn new(kind: StoreKind) -> Result<History, BenchError> {
+    pub(crate) async fn new(kind: StoreKind) -> Result<History, BenchError> {
         let ground = Ground::new(kind).await?;
         let context = ground.open().await?;
         let shops = ground.shops(&context, 1, &[ENDPOINT.into()], "/hook").await?;
@@ -40,7 +40,7 @@ impl History {
 
     /// Adds settlements, each with a delivery that was delivered, until there are so many. The service does
     /// the same in more steps: what is on the disk afterwards is alike.
-    pub(super) async fn grow(&mut self, rows: usize, progress: &Progress) -> Result<(), BenchError> {
+    pub(crate) async fn grow(&mut self, rows: usize, progress: &Progress) -> Result<(), BenchError> {
         progress.step("filling the store", rows);
         while self.rows < rows {
             let last = rows.min(self.rows + BATCH_MAX);
@@ -80,7 +80,7 @@ impl History {
     }
 
     /// Marks everything that is pending as delivered.
-    pub(super) async fn deliver_pending(&self) -> Result<(), BenchError> {
+    pub(crate) async fn deliver_pending(&self) -> Result<(), BenchError> {
         loop {
             let now = SystemClock.now();
             let ask = Ask { merchant_id: self.shop.merchant_id, number: CLAIM };

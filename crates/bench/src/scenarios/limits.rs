@@ -10,18 +10,18 @@ use settle_store_sqlite::bare::BareFile;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Plan};
-use crate::bench::arrivals::{Arrivals, receive};
-use crate::bench::error::BenchError;
-use crate::bench::figures::{Figure, number};
-use crate::bench::ground::{Ground, Shop};
-use crate::bench::load::completed;
-use crate::bench::process::cpu_seconds;
+use crate::arrivals::{Arrivals, receive};
+use crate::error::BenchError;
+use crate::figures::{Figure, number};
+use crate::ground::{Ground, Shop};
+use crate::load::completed;
+use crate::process::cpu_seconds;
 
 /// Posts of a merchant under way at once. Which is best depends on the machine: the best counts.
 const WINDOWS: [usize; 3] = [1, 3, 10];
 
 /// The limits, each measured in the way that the service works.
-pub(in crate::bench) async fn limits(plan: &Plan) -> Result<Outcome, BenchError> {
+pub(crate) async fn limits(plan: &Plan) -> Result<Outcome, BenchError> {
     let ground = Ground::new(plan.store).await?;
     let (mut best, mut lost) = (Posts::default(), 0);
     for window in WINDOWS {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::growth::short;
 use super::{Outcome, Plan};
-use crate::bench::error::BenchError;
-use crate::bench::figures::{Figure, percentile};
-use crate::bench::ground::Ground;
-use crate::bench::history::History;
-use crate::bench::service::Service;
+use crate::error::BenchError;
+use crate::figures::{Figure, percentile};
+use crate::ground::Ground;
+use crate::history::History;
+use crate::service::Service;
 
 /// Starts that are measured; the median counts.
 const STARTS: usize = 5;
@@ -19,7 +19,7 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// From the start of the process to ready, with nothing in the store and with a long history, which is filled
 /// in unless there is one.
-pub(in crate::bench) async fn start(plan: &Plan, history: Option<History>) -> Result<Outcome, BenchError> {
+pub(crate) async fn start(plan: &Plan, history: Option<History>) -> Result<Outcome, BenchError> {
     let empty = Ground::new(plan.store).await?;
     empty.open().await?.store.close().await;
     let mut figures = measure(&empty, "empty").await?;

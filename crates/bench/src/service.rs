@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::client::Client;
-use super::error::BenchError;
-use super::ground::Ground;
-use super::process::Process;
+use crate::client::Client;
+use crate::error::BenchError;
+use crate::ground::Ground;
+use crate::process::Process;
 
 /// How long a start may take before the benchmark gives up.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -15,22 +15,22 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 const READY_POLL: Duration = Duration::from_millis(2);
 
 /// A running service. It is killed when it is dropped.
-pub(super) struct Service {
+pub(crate) struct Service {
     process: Process,
-    pub(super) api: SocketAddr,
-    pub(super) operator: SocketAddr,
+    pub(crate) api: SocketAddr,
+    pub(crate) operator: SocketAddr,
     /// How long it took from the start of the process until it was ready.
-    pub(super) ready_after: Duration,
+    pub(crate) ready_after: Duration,
 }
 
 impl Service {
     /// Starts all of the service on the given ground, and waits until it is ready.
-    pub(super) async fn start(ground: &Ground) -> Result<Service, BenchError> {
+    pub(crate) async fn start(ground: &Ground) -> Result<Service, BenchError> {
         Service::start_with(ground, &[]).await
     }
 
     /// The same without what sends: whatever is recorded stays pending.
-    pub(super) async fn start_without_dispatcher(ground: &Ground) -> Result<Service, BenchError> {
+    pub(crate) async fn start_without_dispatcher(ground: &Ground) -> Result<Service, BenchError> {
         Service::start_with(ground, &["--role", "api,operator"]).await
     }
 
@@ -70,30 +70,30 @@ impl Service {
     }
 
     /// Ends it as a crash does.
-    pub(super) fn kill(self) -> Result<(), BenchError> {
+    pub(crate) fn kill(self) -> Result<(), BenchError> {
         Ok(self.process.kill()?)
     }
 
     /// Processor seconds it has used.
-    pub(super) fn cpu_seconds(&self) -> f64 {
+    pub(crate) fn cpu_seconds(&self) -> f64 {
         self.process.cpu_seconds()
     }
 
     /// Resident memory now and at most, in MiB.
-    pub(super) fn memory_mib(&self) -> (f64, f64) {
+    pub(crate) fn memory_mib(&self) -> (f64, f64) {
         self.process.memory_mib()
     }
 }
 
 /// A page of the service, served from memory by a process of its own.
-pub(super) struct MemoryPage {
-    pub(super) process: Process,
-    pub(super) api: SocketAddr,
+pub(crate) struct MemoryPage {
+    pub(crate) process: Process,
+    pub(crate) api: SocketAddr,
 }
 
 impl MemoryPage {
     /// Serves these bytes on every path of a page.
-    pub(super) async fn start(ground: &Ground, page: &[u8]) -> Result<MemoryPage, BenchError> {
+    pub(crate) async fn start(ground: &Ground, page: &[u8]) -> Result<MemoryPage, BenchError> {
         let (file, api) = (ground.folder().join("page.json"), free_address()?);
         std::fs::write(&file, page)?;
         let child = Command::new(std::env::current_exe()?)

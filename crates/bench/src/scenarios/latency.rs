@@ -1,13 +1,13 @@
 //! How long a notification takes, at steady rates.
 
 use super::{Outcome, Plan, Stage, micros_to_ms};
-use crate::bench::error::BenchError;
-use crate::bench::figures::{Figure, number, percentile};
-use crate::bench::load::at_rate;
-use crate::bench::plot::Latencies;
+use crate::error::BenchError;
+use crate::figures::{Figure, number, percentile};
+use crate::load::at_rate;
+use crate::plot::Latencies;
 
 /// From a call to the arrival, at steady rates.
-pub(in crate::bench) async fn latency(plan: &Plan) -> Result<Outcome, BenchError> {
+pub(crate) async fn latency(plan: &Plan) -> Result<Outcome, BenchError> {
     let (mut figures, mut latencies) = (Vec::new(), Vec::new());
     for (rate, p50_max, p99_max) in [(50, Some(2.0), 4.0), (500, None, 10.0)] {
         let count = usize::try_from(u64::from(rate) * plan.scale.steady.as_secs().max(1)).unwrap_or(0);

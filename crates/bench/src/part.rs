@@ -24,11 +24,11 @@ use settle_wiring::config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::task::JoinSet;
 
-use super::error::BenchError;
-use super::ground::Shop;
-use super::load::completed;
-use super::print;
-use super::process::cpu_seconds;
+use crate::error::BenchError;
+use crate::ground::Shop;
+use crate::load::completed;
+use crate::print;
+use crate::process::cpu_seconds;
 
 /// How long a page from memory may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    pub(super) async fn run(self) -> Result<(), BenchError> {
+    pub(crate) async fn run(self) -> Result<(), BenchError> {
         match self {
             Part::Page { file, listen } => serve_page(&file, listen).await,
             Part::Post(posts) => posts.run().await,

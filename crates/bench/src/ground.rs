@@ -12,8 +12,8 @@ use settle_wiring::config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use tempfile::TempDir;
 
-use super::error::BenchError;
-use super::postgres::Postgres;
+use crate::error::BenchError;
+use crate::postgres::Postgres;
 
 /// Which store is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -26,7 +26,7 @@ pub(crate) enum StoreKind {
 }
 
 /// A store of its own, which goes when the run ends.
-pub(super) struct Ground {
+pub(crate) struct Ground {
     /// Ends before its folder goes, as fields are dropped in this order.
     postgres: Option<Postgres>,
     folder: TempDir,
@@ -34,14 +34,14 @@ pub(super) struct Ground {
 }
 
 /// A merchant and its key.
-pub(super) struct Shop {
-    pub(super) merchant_id: MerchantId,
-    pub(super) api_key: String,
+pub(crate) struct Shop {
+    pub(crate) merchant_id: MerchantId,
+    pub(crate) api_key: String,
 }
 
 impl Ground {
     /// An empty store.
-    pub(super) async fn new(kind: StoreKind) -> Result<Ground, BenchError> {
+    pub(crate) async fn new(kind: StoreKind) -> Result<Ground, BenchError> {
         let folder = tempfile::tempdir()?;
         let mut settings = vec![
             ("SETTLE_DATA_DIR".to_owned(), folder.path().join("data").display().to_string()),
@@ -60,24 +60,24 @@ impl Ground {
         Ok(Ground { postgres, folder, settings })
     }
 
-    pub(super) fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
     /// The settings the service runs with.
-    pub(super) fn settings(&self) -> &[(String, String)] {
+    pub(crate) fn settings(&self) -> &[(String, String)] {
         &self.settings
     }
 
     /// The store, opened by the benchmark itself.
-    pub(super) async fn open(&self) -> Result<Context, BenchError> {
+    pub(crate) async fn open(&self) -> Result<Context, BenchError> {
         let file = self.folder.path().join("settle.toml");
         std::fs::write(&file, "")?;
         Ok(Context::open(config::load(Some(&file), &self.settings)?.0).await?)
     }
 
     /// Adds merchants whose endpoints are at the given addresses.
-    pub(super) async fn shops(
+    pub(crate) async fn shops(
         &self,
         context: &Context,
         number: usize,
@@ -107,7 +107,7 @@ impl Ground {
     }
 
     /// Adds an operator; gives its token.
-    pub(super) async fn operator(&self, context: &Context) -> Result<String, BenchError> {
+    pub(crate) async fn operator(&self, context: &Context) -> Result<String, BenchError> {
         let name = OperatorId::new(SystemClock.now(), &SystemEntropy).to_string();
         let (store, ring) = (&*context.store, &*context.ring);
         let (_, credential) = operators::create(store, ring, &SystemClock, &SystemEntropy, &name).await?;
@@ -115,12 +115,12 @@ impl Ground {
     }
 
     /// The database, where it is a process of its own.
-    pub(super) fn postgres(&self) -> Option<&Postgres> {
+    pub(crate) fn postgres(&self) -> Option<&Postgres> {
         self.postgres.as_ref()
     }
 
     /// Processor seconds of the database, where it is a process of its own.
-    pub(super) fn database_cpu_seconds(&self) -> Option<f64> {
+    pub(crate) fn database_cpu_seconds(&self) -> Option<f64> {
         self.postgres.as_ref().map(Postgres::cpu_seconds)
     }
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::error::BenchError;
-use super::process::{cpu_seconds, cpu_seconds_with_ended};
+use crate::error::BenchError;
+use crate::process::{cpu_seconds, cpu_seconds_with_ended};
 
 /// How long a PostgreSQL may take to start.
 const POSTGRES_START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -14,14 +14,14 @@ const POSTGRES_POLL: Duration = Duration::from_millis(50);
 const POSTGRES_FOLDER: &str = "/usr/lib/postgresql";
 
 /// A throw-away PostgreSQL with its own defaults: what is committed is on the disk.
-pub(super) struct Postgres {
+pub(crate) struct Postgres {
     server: Child,
     binaries: PathBuf,
-    pub(super) url: String,
+    pub(crate) url: String,
 }
 
 impl Postgres {
-    pub(super) async fn start(folder: &Path) -> Result<Postgres, BenchError> {
+    pub(crate) async fn start(folder: &Path) -> Result<Postgres, BenchError> {
         let binaries = newest_binaries()?;
         let home = folder.join("postgres");
         std::fs::create_dir(&home)?;
@@ -77,7 +77,7 @@ impl Postgres {
     }
 
     /// Makes a table without an index but its key.
-    pub(super) fn bare_table(&self) -> Result<(), BenchError> {
+    pub(crate) fn bare_table(&self) -> Result<(), BenchError> {
         let table = "CREATE TABLE bare (id bigserial PRIMARY KEY, record text NOT NULL)";
         let made = Command::new(self.binaries.join("psql"))
             .args(["--quiet", "--no-psqlrc", "--command", table, &self.url])
@@ -87,7 +87,7 @@ impl Postgres {
     }
 
     /// Transactions a second that each add so many rows to that table, as PostgreSQL's own benchmark has it.
-    pub(super) fn bare_commits(
+    pub(crate) fn bare_commits(
         &self,
         folder: &Path,
         record_bytes: usize,
@@ -117,7 +117,7 @@ impl Postgres {
     }
 
     /// Of the server and its children, those that have ended too.
-    pub(super) fn cpu_seconds(&self) -> f64 {
+    pub(crate) fn cpu_seconds(&self) -> f64 {
         let parent = self.server.id();
         let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

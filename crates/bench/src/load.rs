@@ -11,10 +11,10 @@ use settle_domain::settlement::{CompletedSettlement, parse, parse_object};
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::sync::{Mutex, Semaphore, watch};
 
-use super::arrivals::Arrivals;
-use super::client::Client;
-use super::error::BenchError;
-use super::ground::Shop;
+use crate::arrivals::Arrivals;
+use crate::client::Client;
+use crate::error::BenchError;
+use crate::ground::Shop;
 
 const PATH: &str = "/operator/v1/settlements";
 /// How long a caller waits before it tries a service again that does not answer.
@@ -28,7 +28,7 @@ const CONNECTIONS_MAX: usize = 32;
 const LAST_ARRIVAL: Duration = Duration::from_secs(30);
 
 /// One settlement as JSON; its notification has some 600 bytes.
-pub(super) fn settlement(shop: &Shop, number: usize) -> String {
+pub(crate) fn settlement(shop: &Shop, number: usize) -> String {
     let now = SystemClock.now();
     let id = SettlementId::new(now, &SystemEntropy);
     format!(
@@ -44,36 +44,36 @@ pub(super) fn settlement(shop: &Shop, number: usize) -> String {
 }
 
 /// Settlements as the body of one call.
-pub(super) fn batch(shop: &Shop, numbers: std::ops::Range<usize>) -> String {
+pub(crate) fn batch(shop: &Shop, numbers: std::ops::Range<usize>) -> String {
     format!("[{}]", numbers.map(|number| settlement(shop, number)).collect::<Vec<_>>().join(","))
 }
 
 /// The same settlement, read as the service reads it.
-pub(super) fn completed(shop: &Shop, number: usize) -> Result<CompletedSettlement, BenchError> {
+pub(crate) fn completed(shop: &Shop, number: usize) -> Result<CompletedSettlement, BenchError> {
     let object = parse_object(settlement(shop, number).as_bytes());
     let refused = |fault: &dyn std::fmt::Debug| BenchError::Failed(format!("a settlement: {fault:?}"));
     parse(&object.map_err(|fault| refused(&fault))?).map_err(|problems| refused(&problems))
 }
 
 /// Settlements that are to be posted, and how far that has come.
-pub(super) struct Load {
-    pub(super) shops: Arc<Vec<Shop>>,
-    pub(super) token: String,
-    pub(super) number: usize,
+pub(crate) struct Load {
+    pub(crate) shops: Arc<Vec<Shop>>,
+    pub(crate) token: String,
+    pub(crate) number: usize,
     /// Settlements in one call.
-    pub(super) batch: usize,
-    pub(super) next: AtomicUsize,
+    pub(crate) batch: usize,
+    pub(crate) next: AtomicUsize,
     /// Settlements whose call was answered with 200.
-    pub(super) accepted: AtomicUsize,
+    pub(crate) accepted: AtomicUsize,
 }
 
 impl Load {
-    pub(super) fn new(shops: Arc<Vec<Shop>>, token: &str, number: usize, batch: usize) -> Arc<Load> {
+    pub(crate) fn new(shops: Arc<Vec<Shop>>, token: &str, number: usize, batch: usize) -> Arc<Load> {
         let (next, accepted) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Arc::new(Load { shops, token: token.to_owned(), number, batch, next, accepted })
     }
 
-    pub(super) fn accepted(&self) -> usize {
+    pub(crate) fn accepted(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
     }
 
@@ -93,7 +93,7 @@ impl Load {
 
     /// Posts everything over so many connections. A call that fails is made again, the same, at the address
     /// that the service has then.
-    pub(super) async fn post(self: &Arc<Load>, callers: usize, address: watch::Receiver<SocketAddr>) {
+    pub(crate) async fn post(self: &Arc<Load>, callers: usize, address: watch::Receiver<SocketAddr>) {
         let callers: Vec<_> = (0..callers)
             .map(|_| {
                 let (load, address) = (self.clone(), address.clone());
@@ -139,16 +139,16 @@ async fn call(
 
 /// One call of a steady rate, in microseconds of the clock of the arrivals.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Timed {
+pub(crate) struct Timed {
     /// When it was made.
-    pub(super) at: u64,
+    pub(crate) at: u64,
     /// How long after that the notification arrived; `None` if it did not.
-    pub(super) took: Option<u64>,
+    pub(crate) took: Option<u64>,
 }
 
 /// Posts settlements one by one at a steady rate, whether or not the last was answered. Gives when each call
 /// was made and how long it took until its notification arrived.
-pub(super) async fn at_rate(
+pub(crate) async fn at_rate(
     shops: &Arc<Vec<Shop>>,
     token: &str,
     operator: SocketAddr,

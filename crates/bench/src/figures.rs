@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Which side of its target a figure must be on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// As much or more.
     AtLeast(f64),
     /// As much or less.
@@ -14,17 +14,17 @@ pub(super) enum Target {
 
 /// One figure.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Figure {
-    pub(super) scenario: &'static str,
-    pub(super) name: String,
-    pub(super) value: f64,
-    pub(super) unit: &'static str,
+pub(crate) struct Figure {
+    pub(crate) scenario: &'static str,
+    pub(crate) name: String,
+    pub(crate) value: f64,
+    pub(crate) unit: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) target: Option<Target>,
+    pub(crate) target: Option<Target>,
 }
 
 impl Figure {
-    pub(super) fn new(
+    pub(crate) fn new(
         scenario: &'static str,
         name: impl Into<String>,
         value: f64,
@@ -33,18 +33,18 @@ impl Figure {
         Figure { scenario, name: name.into(), value, unit, target: None }
     }
 
-    pub(super) fn at_least(mut self, target: f64) -> Figure {
+    pub(crate) fn at_least(mut self, target: f64) -> Figure {
         self.target = Some(Target::AtLeast(target));
         self
     }
 
-    pub(super) fn at_most(mut self, target: f64) -> Figure {
+    pub(crate) fn at_most(mut self, target: f64) -> Figure {
         self.target = Some(Target::AtMost(target));
         self
     }
 
     /// Whether it is on the right side of its target; `None` where it has none.
-    pub(super) fn holds(&self) -> Option<bool> {
+    pub(crate) fn holds(&self) -> Option<bool> {
         self.target.map(|target| match target {
             Target::AtLeast(target) => self.value >= target,
             Target::AtMost(target) => self.value <= target,
@@ -53,7 +53,7 @@ impl Figure {
 }
 
 /// Figures as a table, aligned.
-pub(super) fn table(figures: &[Figure]) -> String {
+pub(crate) fn table(figures: &[Figure]) -> String {
     let width = figures.iter().map(|figure| figure.name.chars().count()).max().unwrap_or(0);
     let mut lines =
         vec![format!("{:<11} {:<width$} {:>12} {:<4} {}", "scenario", "figure", "value", "", "target")];
@@ -77,7 +77,7 @@ pub(super) fn table(figures: &[Figure]) -> String {
 }
 
 /// The value below which the given part of the sorted values lie.
-pub(super) fn percentile(sorted: &[u64], part: f64) -> f64 {
+pub(crate) fn percentile(sorted: &[u64], part: f64) -> f64 {
     if sorted.is_empty() {
         return f64::NAN;
     }
@@ -92,7 +92,7 @@ pub(super) fn percentile(sorted: &[u64], part: f64) -> f64 {
 }
 
 /// A count as a number that can be divided.
-pub(super) fn number(count: impl TryInto<u64>) -> f64 {
+pub(crate) fn number(count: impl TryInto<u64>) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^53")]
     let number = count.try_into().unwrap_or(u64::MAX) as f64;
     number

@@ -6,30 +6,30 @@ use std::process::Child;
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A running process. It is killed when it is dropped.
-pub(super) struct Process(Child);
+pub(crate) struct Process(Child);
 
 impl Process {
-    pub(super) fn new(child: Child) -> Process {
+    pub(crate) fn new(child: Child) -> Process {
         Process(child)
     }
 
-    pub(super) fn has_ended(&mut self) -> std::io::Result<bool> {
+    pub(crate) fn has_ended(&mut self) -> std::io::Result<bool> {
         self.0.try_wait().map(|status| status.is_some())
     }
 
     /// Ends it as a crash does.
-    pub(super) fn kill(mut self) -> std::io::Result<()> {
+    pub(crate) fn kill(mut self) -> std::io::Result<()> {
         self.0.kill()?;
         self.0.wait().map(drop)
     }
 
     /// Processor seconds it has used.
-    pub(super) fn cpu_seconds(&self) -> f64 {
+    pub(crate) fn cpu_seconds(&self) -> f64 {
         cpu_seconds(self.0.id())
     }
 
     /// Resident memory now and at most, in MiB.
-    pub(super) fn memory_mib(&self) -> (f64, f64) {
+    pub(crate) fn memory_mib(&self) -> (f64, f64) {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap_or_default();
         let read = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -49,12 +49,12 @@ impl Drop for Process {
 }
 
 /// Processor seconds that a process has used, in its own code and in the kernel.
-pub(super) fn cpu_seconds(process: u32) -> f64 {
+pub(crate) fn cpu_seconds(process: u32) -> f64 {
     times(process, 2)
 }
 
 /// The same with what its children have used that have ended.
-pub(super) fn cpu_seconds_with_ended(process: u32) -> f64 {
+pub(crate) fn cpu_seconds_with_ended(process: u32) -> f64 {
     times(process, 4)
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{BATCH, BATCH_CALLERS, Outcome, Plan, Stage, micros_to_ms};
-use crate::bench::arrivals::{HANGING_PATH, receive};
-use crate::bench::error::BenchError;
-use crate::bench::figures::{Figure, number, percentile};
-use crate::bench::load::{Load, at_rate};
+use crate::arrivals::{HANGING_PATH, receive};
+use crate::error::BenchError;
+use crate::figures::{Figure, number, percentile};
+use crate::load::{Load, at_rate};
 
 /// Others' latency while one merchant's endpoint hangs on everything that is due.
-pub(in crate::bench) async fn isolation(plan: &Plan) -> Result<Outcome, BenchError> {
+pub(crate) async fn isolation(plan: &Plan) -> Result<Outcome, BenchError> {
     const RATE: u32 = 100;
     let count = usize::try_from(u64::from(RATE) * plan.scale.steady.as_secs().max(1)).unwrap_or(0);
     let stage = Stage::set(plan, plan.scale.merchants, 4 * count + plan.scale.notifications).await?;

@@ -39,7 +39,7 @@ use tokio::signal::unix::{SignalKind, signal};
 pub use error::BenchError;
 
 use figures::{Figure, table};
-pub(crate) use ground::StoreKind;
+use ground::StoreKind;
 use history::History;
 use progress::Progress;
 use report::{Machine, Report, Timing};
@@ -68,9 +68,10 @@ const QUICK: Scale = Scale {
     samples: Samples { rounds: 1, records: 8, record_rows: 5, reads: 40 },
 };
 
+/// Measure how fast this machine is, on a store of its own
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
-pub(crate) struct Bench {
+pub struct Bench {
     #[command(subcommand)]
     part: Option<part::Part>,
     /// The store to measure
@@ -114,7 +115,8 @@ enum Scenario {
 }
 
 impl Bench {
-    pub(crate) async fn run(self) -> Result<(), BenchError> {
+    /// Measures what was asked for, and prints it.
+    pub async fn run(self) -> Result<(), BenchError> {
         if let Some(part) = self.part {
             return part.run().await;
         }

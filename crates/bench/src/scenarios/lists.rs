@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use super::{BATCH, CALLERS, Outcome, Plan, Stage, micros_to_ms, per_second};
-use crate::bench::client::Client;
-use crate::bench::error::BenchError;
-use crate::bench::figures::{Figure, percentile};
-use crate::bench::ground::StoreKind;
-use crate::bench::load::Load;
-use crate::bench::service::MemoryPage;
+use crate::client::Client;
+use crate::error::BenchError;
+use crate::figures::{Figure, percentile};
+use crate::ground::StoreKind;
+use crate::load::Load;
+use crate::service::MemoryPage;
 
 /// What is asked for.
 const PAGES: [(&str, &str); 3] = [
@@ -24,7 +24,7 @@ const PAGE_ROWS: usize = 50;
 const MARK: &[u8] = b"\"settlement_id\":";
 
 /// Pages of 50 under 32 connections.
-pub(in crate::bench) async fn lists(plan: &Plan) -> Result<Outcome, BenchError> {
+pub(crate) async fn lists(plan: &Plan) -> Result<Outcome, BenchError> {
     let stage = Stage::set(plan, 1, ROWS).await?;
     let load = Load::new(stage.shops.clone(), &stage.token, ROWS, BATCH);
     let (_kept, address) = stage.address();
