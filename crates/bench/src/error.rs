@@ -20,6 +20,9 @@ pub enum BenchError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The bare file that the store is measured against failed.
+    #[error("the bare file: {0}")]
+    BareFile(#[from] rusqlite::Error),
     /// Something could not be read, written or run.
     #[error(transparent)]
     Io(#[from] std::io::Error),

@@ -6,7 +6,7 @@
 //! | `ground`, `postgres` | the scratch store and the merchants in it |
 //! | `history` | a store with many rows in it |
 //! | `service` | the real `serve`, its processor time and memory |
-//! | `process`, `part` | processes of its own, and what the limits are measured with |
+//! | `process`, `part`, `bare_file` | processes of its own, and what the limits are measured with |
 //! | `load`, `client` | who posts settlements |
 //! | `arrivals` | who takes notifications |
 //! | `scenarios` | what is measured |
@@ -14,6 +14,7 @@
 
 mod arrivals;
 mod axis;
+mod bare_file;
 mod client;
 mod error;
 mod figures;

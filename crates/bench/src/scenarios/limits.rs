@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
-use settle_store_sqlite::bare::BareFile;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Plan};
 use crate::arrivals::{Arrivals, receive};
+use crate::bare_file::BareFile;
 use crate::error::BenchError;
 use crate::figures::{Figure, number};
 use crate::ground::{Ground, Shop};
@@ -99,8 +99,7 @@ async fn bare_commits(ground: &Ground, time: Duration) -> Result<(f64, f64), Ben
         let single = postgres.bare_commits(ground.folder(), record.len(), 1, CALLERS, time)?;
         return Ok((batched, single));
     }
-    let file = format!("sqlite://{}", ground.folder().join("bare.db").display());
-    let file = Arc::new(BareFile::create(&file).await?);
+    let file = Arc::new(BareFile::create(&ground.folder().join("bare.db"))?);
     let batched =
         sqlite_commits(&file, &record, i64::try_from(BATCH).unwrap_or(1), BATCH_CALLERS, time).await?;
     let single = sqlite_commits(&file, &record, 1, CALLERS, time).await?;
@@ -124,7 +123,7 @@ async fn sqlite_commits(
                     file.commit(rows, &record).await?;
                     commits += 1;
                 }
-                Ok::<usize, settle_store::StoreError>(commits)
+                Ok::<usize, BenchError>(commits)
             })
         })
         .collect();
