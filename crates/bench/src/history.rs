@@ -9,9 +9,9 @@ use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use crate::error::BenchError;
-use crate::ground::{Ground, Shop, StoreKind};
 use crate::load::completed;
 use crate::progress::Progress;
+use crate::scratch::{Scratch, Shop, StoreKind};
 
 /// Where nobody listens: nothing of this is ever sent.
 const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);
@@ -21,7 +21,7 @@ const CLAIM: i64 = 512;
 /// The store, and the merchant that owns everything in it.
 pub(crate) struct History {
     pub(crate) context: Context,
-    pub(crate) ground: Ground,
+    pub(crate) scratch: Scratch,
     pub(crate) shop: Shop,
     /// Settlements in the store, each with its delivery.
     pub(crate) rows: usize,
@@ -30,12 +30,12 @@ pub(crate) struct History {
 impl History {
     /// A merchant without a history.
     pub(crate) async fn new(kind: StoreKind) -> Result<History, BenchError> {
-        let ground = Ground::new(kind).await?;
-        let context = ground.open().await?;
-        let shops = ground.shops(&context, 1, &[ENDPOINT.into()], "/hook").await?;
+        let scratch = Scratch::new(kind).await?;
+        let context = scratch.open().await?;
+        let shops = scratch.shops(&context, 1, &[ENDPOINT.into()], "/hook").await?;
         let none = || BenchError::Failed("no merchant was made".to_owned());
         let shop = shops.into_iter().next().ok_or_else(none)?;
-        Ok(History { context, ground, shop, rows: 0 })
+        Ok(History { context, scratch, shop, rows: 0 })
     }
 
     /// Adds settlements, each with a delivery that was delivered, until there are so many. The service does

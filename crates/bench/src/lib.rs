@@ -3,7 +3,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `ground`, `postgres` | the scratch store and the merchants in it |
+//! | `scratch`, `postgres` | the scratch store and the merchants in it |
 //! | `history` | a store with many rows in it |
 //! | `service` | the real `serve`, its processor time and memory |
 //! | `process`, `part`, `bare_file` | processes of its own, and what the limits are measured with |
@@ -18,7 +18,6 @@ mod bare_file;
 mod client;
 mod error;
 mod figures;
-mod ground;
 mod history;
 mod load;
 mod part;
@@ -28,6 +27,7 @@ mod process;
 mod progress;
 mod report;
 mod scenarios;
+mod scratch;
 mod service;
 
 use std::io::Write;
@@ -40,11 +40,11 @@ use tokio::signal::unix::{SignalKind, signal};
 pub use error::BenchError;
 
 use figures::{Figure, table};
-use ground::StoreKind;
 use history::History;
 use progress::Progress;
 use report::{Machine, Report, Timing};
-use scenarios::{Outcome, Plan, Samples, Scale};
+use scenarios::{Measured, Plan, Samples, Scale};
+use scratch::StoreKind;
 
 /// Everything, as it is measured for the documentation.
 const USUAL: Scale = Scale {
@@ -143,7 +143,7 @@ impl Bench {
             (false, false) => USUAL,
         };
         let plan = Plan { store: self.store, scale, progress: Progress::new() };
-        let (mut outcome, mut timings) = (Outcome::default(), Vec::new());
+        let (mut measured, mut timings) = (Measured::default(), Vec::new());
         let started = Instant::now();
         // What `growth` has filled is good for `start` too.
         let (mut history, mut failed) = (None, None);
@@ -153,7 +153,7 @@ impl Bench {
             }
             let begun = Instant::now();
             match self.measure(*scenario, &plan, &mut history).await {
-                Ok(measured) => outcome.add(measured),
+                Ok(more) => measured.add(more),
                 // What was measured until then is worth showing.
                 Err(fault) => {
                     failed = Some(fault);
@@ -164,7 +164,7 @@ impl Bench {
             timings.push(Timing { scenario, seconds });
         }
         plan.progress.finish();
-        let mut figures = std::mem::take(&mut outcome.figures);
+        let mut figures = std::mem::take(&mut measured.figures);
         figures.extend(ratio(&figures));
         // What is measured beside something else stands with its own kind.
         figures.sort_by_key(|figure| Scenario::position(figure.scenario));
@@ -185,7 +185,7 @@ impl Bench {
             std::fs::write(file, text)?;
         }
         if let Some(file) = &self.plot {
-            std::fs::write(file, plot::draw(&outcome.arrived, &outcome.latencies))?;
+            std::fs::write(file, plot::draw(&measured.arrived, &measured.latencies))?;
         }
         let lost = figures.iter().filter(|figure| is_loss(figure)).any(|figure| figure.value > 0.0);
         match failed {
@@ -200,22 +200,22 @@ impl Bench {
         scenario: Scenario,
         plan: &Plan,
         history: &mut Option<History>,
-    ) -> Result<Outcome, BenchError> {
+    ) -> Result<Measured, BenchError> {
         plan.progress.scenario(&scenario.name())?;
         Ok(match scenario {
             Scenario::Deliver => {
-                let mut outcome = scenarios::deliver(plan, true).await?;
-                outcome.add(scenarios::deliver(plan, false).await?);
-                outcome
+                let mut measured = scenarios::deliver(plan, true).await?;
+                measured.add(scenarios::deliver(plan, false).await?);
+                measured
             }
             Scenario::Latency => scenarios::latency(plan).await?,
             Scenario::Recovery => scenarios::recovery(plan).await?,
             Scenario::Isolation => scenarios::isolation(plan).await?,
             Scenario::Lists => scenarios::lists(plan).await?,
             Scenario::Growth => {
-                let (outcome, grown) = scenarios::growth(plan).await?;
+                let (measured, grown) = scenarios::growth(plan).await?;
                 *history = Some(grown);
-                outcome
+                measured
             }
             Scenario::Start => scenarios::start(plan, history.take()).await?,
             Scenario::Limits => scenarios::limits(plan).await?,

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Semaphore, watch};
 use crate::arrivals::Arrivals;
 use crate::client::Client;
 use crate::error::BenchError;
-use crate::ground::Shop;
+use crate::scratch::Shop;
 
 const PATH: &str = "/operator/v1/settlements";
 /// How long a caller waits before it tries a service again that does not answer.

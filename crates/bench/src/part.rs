@@ -25,10 +25,10 @@ use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::task::JoinSet;
 
 use crate::error::BenchError;
-use crate::ground::Shop;
 use crate::load::completed;
 use crate::print;
 use crate::process::cpu_seconds;
+use crate::scratch::Shop;
 
 /// How long a page from memory may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::figures::Figure;
-use crate::ground::StoreKind;
+use crate::scratch::StoreKind;
 
 /// A run, as it is written to a file.
 #[derive(Serialize)]

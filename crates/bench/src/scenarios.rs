@@ -12,10 +12,10 @@ use tokio::sync::watch;
 use crate::arrivals::{Arrivals, receive};
 use crate::error::BenchError;
 use crate::figures::{Figure, number};
-use crate::ground::{Ground, Shop, StoreKind};
 use crate::plot::{Arrived, Latencies};
 use crate::process::cpu_seconds;
 use crate::progress::Progress;
+use crate::scratch::{Scratch, Shop, StoreKind};
 use crate::service::Service;
 
 mod deliver;
@@ -72,20 +72,20 @@ const MEMORY_MAX: f64 = 200.0;
 
 /// What a scenario gave: its figures, and what there is to draw.
 #[derive(Default)]
-pub(crate) struct Outcome {
+pub(crate) struct Measured {
     pub(crate) figures: Vec<Figure>,
     pub(crate) arrived: Vec<Arrived>,
     pub(crate) latencies: Vec<Latencies>,
 }
 
-impl Outcome {
+impl Measured {
     /// Figures with nothing to draw.
-    fn of(figures: Vec<Figure>) -> Outcome {
-        Outcome { figures, ..Outcome::default() }
+    fn of(figures: Vec<Figure>) -> Measured {
+        Measured { figures, ..Measured::default() }
     }
 
     /// Adds what another scenario gave.
-    pub(crate) fn add(&mut self, other: Outcome) {
+    pub(crate) fn add(&mut self, other: Measured) {
         self.figures.extend(other.figures);
         self.arrived.extend(other.arrived);
         self.latencies.extend(other.latencies);
@@ -107,45 +107,45 @@ struct Usage {
 }
 
 impl Usage {
-    fn begin(ground: &Ground) -> Usage {
-        Usage { own: cpu_seconds(std::process::id()), database: ground.database_cpu_seconds() }
+    fn begin(scratch: &Scratch) -> Usage {
+        Usage { own: cpu_seconds(std::process::id()), database: scratch.database_cpu_seconds() }
     }
 
     /// Processor seconds of each process since then; the service's are given, because it may have ended.
-    fn figures(&self, scenario: &'static str, name: &str, ground: &Ground, service: f64) -> Vec<Figure> {
+    fn figures(&self, scenario: &'static str, name: &str, scratch: &Scratch, service: f64) -> Vec<Figure> {
         let figure =
             |what: &str, value| Figure::new(scenario, format!("{name}processor, {what}"), value, "s");
         let own = cpu_seconds(std::process::id()) - self.own;
         let mut figures = vec![figure("service", service), figure("receiver and caller", own)];
-        let database = ground.database_cpu_seconds().zip(self.database);
+        let database = scratch.database_cpu_seconds().zip(self.database);
         figures.extend(database.map(|(now, before)| figure("database", now - before)));
         figures
     }
 }
 
 /// A running service with merchants, and who takes their notifications.
-struct Stage {
+struct Setup {
     /// Ends before its store goes, as fields are dropped in this order.
     service: Service,
     context: Context,
-    ground: Ground,
+    scratch: Scratch,
     arrivals: Arc<Arrivals>,
     shops: Arc<Vec<Shop>>,
     token: String,
     usage: Usage,
 }
 
-impl Stage {
-    async fn set(plan: &Plan, merchants: usize, notifications: usize) -> Result<Stage, BenchError> {
-        let ground = Ground::new(plan.store).await?;
+impl Setup {
+    async fn start(plan: &Plan, merchants: usize, notifications: usize) -> Result<Setup, BenchError> {
+        let scratch = Scratch::new(plan.store).await?;
         let arrivals = Arrivals::of(notifications, &plan.progress);
         let endpoints = receive(arrivals.clone()).await?;
-        let context = ground.open().await?;
-        let shops = Arc::new(ground.shops(&context, merchants, &endpoints, "/hook").await?);
-        let token = ground.operator(&context).await?;
-        let service = Service::start(&ground).await?;
-        let usage = Usage::begin(&ground);
-        Ok(Stage { service, context, ground, arrivals, shops, token, usage })
+        let context = scratch.open().await?;
+        let shops = Arc::new(scratch.shops(&context, merchants, &endpoints, "/hook").await?);
+        let token = scratch.operator(&context).await?;
+        let service = Service::start(&scratch).await?;
+        let usage = Usage::begin(&scratch);
+        Ok(Setup { service, context, scratch, arrivals, shops, token, usage })
     }
 
     fn address(&self) -> (watch::Sender<std::net::SocketAddr>, watch::Receiver<std::net::SocketAddr>) {
@@ -154,7 +154,7 @@ impl Stage {
 
     /// What the processes have used until now, and the service's memory at most.
     fn used(&self, scenario: &'static str, name: &str) -> Vec<Figure> {
-        let mut figures = self.usage.figures(scenario, name, &self.ground, self.service.cpu_seconds());
+        let mut figures = self.usage.figures(scenario, name, &self.scratch, self.service.cpu_seconds());
         let most = self.service.memory_mib().1;
         figures
             .push(Figure::new(scenario, format!("{name}resident at most"), most, "MiB").at_most(MEMORY_MAX));

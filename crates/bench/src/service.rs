@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::error::BenchError;
-use crate::ground::Ground;
 use crate::process::Process;
+use crate::scratch::Scratch;
 
 /// How long a start may take before the benchmark gives up.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -24,18 +24,18 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts all of the service on the given ground, and waits until it is ready.
-    pub(crate) async fn start(ground: &Ground) -> Result<Service, BenchError> {
-        Service::start_with(ground, &[]).await
+    /// Starts all of the service on the given store, and waits until it is ready.
+    pub(crate) async fn start(scratch: &Scratch) -> Result<Service, BenchError> {
+        Service::start_with(scratch, &[]).await
     }
 
     /// The same without what sends: whatever is recorded stays pending.
-    pub(crate) async fn start_without_dispatcher(ground: &Ground) -> Result<Service, BenchError> {
-        Service::start_with(ground, &["--role", "api,operator"]).await
+    pub(crate) async fn start_without_dispatcher(scratch: &Scratch) -> Result<Service, BenchError> {
+        Service::start_with(scratch, &["--role", "api,operator"]).await
     }
 
-    async fn start_with(ground: &Ground, arguments: &[&str]) -> Result<Service, BenchError> {
-        let folder = ground.folder();
+    async fn start_with(scratch: &Scratch, arguments: &[&str]) -> Result<Service, BenchError> {
+        let folder = scratch.folder();
         let (api, operator) = (free_address()?, free_address()?);
         let log = std::fs::File::options().create(true).append(true).open(folder.join("serve.log"))?;
         let started = Instant::now();
@@ -43,7 +43,7 @@ impl Service {
             .arg("serve")
             .args(arguments)
             .env_clear()
-            .envs(ground.settings().iter().map(|(name, value)| (name, value)))
+            .envs(scratch.settings().iter().map(|(name, value)| (name, value)))
             .env("SETTLE_API__LISTEN", api.to_string())
             .env("SETTLE_OPERATOR__LISTEN", operator.to_string())
             .current_dir(folder)
@@ -93,14 +93,14 @@ pub(crate) struct MemoryPage {
 
 impl MemoryPage {
     /// Serves these bytes on every path of a page.
-    pub(crate) async fn start(ground: &Ground, page: &[u8]) -> Result<MemoryPage, BenchError> {
-        let (file, api) = (ground.folder().join("page.json"), free_address()?);
+    pub(crate) async fn start(scratch: &Scratch, page: &[u8]) -> Result<MemoryPage, BenchError> {
+        let (file, api) = (scratch.folder().join("page.json"), free_address()?);
         std::fs::write(&file, page)?;
         let child = Command::new(std::env::current_exe()?)
             .args(["bench", "page", "--listen", &api.to_string()])
             .arg(file)
             .env_clear()
-            .current_dir(ground.folder())
+            .current_dir(scratch.folder())
             // It ends when this ends.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -10,7 +10,7 @@ use settle_domain::seams::Clock;
 use settle_store::Ask;
 use settle_wiring::system::SystemClock;
 
-use super::{Outcome, Plan, Usage};
+use super::{Measured, Plan, Usage};
 use crate::client::Client;
 use crate::error::BenchError;
 use crate::figures::{Figure, number, percentile};
@@ -55,12 +55,12 @@ impl Samples {
 /// store must be good as it is.
 ///
 /// Gives the history too, for whoever needs one.
-pub(crate) async fn growth(plan: &Plan) -> Result<(Outcome, History), BenchError> {
+pub(crate) async fn growth(plan: &Plan) -> Result<(Measured, History), BenchError> {
     let mut history = History::new(plan.store).await?;
-    let token = history.ground.operator(&history.context).await?;
+    let token = history.scratch.operator(&history.context).await?;
     // Without the dispatcher: what is recorded stays pending until the claims are measured.
-    let service = Service::start_without_dispatcher(&history.ground).await?;
-    let usage = Usage::begin(&history.ground);
+    let service = Service::start_without_dispatcher(&history.scratch).await?;
+    let usage = Usage::begin(&history.scratch);
     let mut costs: Vec<Vec<Cost>> = Vec::new();
     for size in plan.scale.sizes {
         // As many as there should be are there in the middle of it.
@@ -69,8 +69,8 @@ pub(crate) async fn growth(plan: &Plan) -> Result<(Outcome, History), BenchError
         costs.push(measure(&mut history, &service, &token, plan.scale.samples).await?);
     }
     let mut figures = figures(plan.scale.sizes, &costs);
-    figures.extend(usage.figures("growth", "", &history.ground, service.cpu_seconds()));
-    Ok((Outcome::of(figures), history))
+    figures.extend(usage.figures("growth", "", &history.scratch, service.cpu_seconds()));
+    Ok((Measured::of(figures), history))
 }
 
 /// The costs at the present size, in the order of their names.

@@ -2,19 +2,19 @@
 
 use std::sync::Arc;
 
-use super::{BATCH, BATCH_CALLERS, Outcome, Plan, Stage, micros_to_ms};
+use super::{BATCH, BATCH_CALLERS, Measured, Plan, Setup, micros_to_ms};
 use crate::arrivals::{HANGING_PATH, receive};
 use crate::error::BenchError;
 use crate::figures::{Figure, number, percentile};
 use crate::load::{Load, at_rate};
 
 /// Others' latency while one merchant's endpoint hangs on everything that is due.
-pub(crate) async fn isolation(plan: &Plan) -> Result<Outcome, BenchError> {
+pub(crate) async fn isolation(plan: &Plan) -> Result<Measured, BenchError> {
     const RATE: u32 = 100;
     let count = usize::try_from(u64::from(RATE) * plan.scale.steady.as_secs().max(1)).unwrap_or(0);
-    let stage = Stage::set(plan, plan.scale.merchants, 4 * count + plan.scale.notifications).await?;
-    let (shops, token, operator) = (&stage.shops, stage.token.as_str(), stage.service.operator);
-    let arrivals = &stage.arrivals;
+    let setup = Setup::start(plan, plan.scale.merchants, 4 * count + plan.scale.notifications).await?;
+    let (shops, token, operator) = (&setup.shops, setup.token.as_str(), setup.service.operator);
+    let arrivals = &setup.arrivals;
     let measure = async |numbers: std::ops::Range<usize>| {
         let calls = at_rate(shops, token, operator, arrivals, numbers, RATE).await;
         let lost = calls.iter().filter(|call| call.took.is_none()).count();
@@ -27,9 +27,9 @@ pub(crate) async fn isolation(plan: &Plan) -> Result<Outcome, BenchError> {
     let (alone, lost_alone) = measure(count..2 * count).await;
     plan.progress.step("recording what hangs", 0);
     let endpoints = receive(arrivals.clone()).await?;
-    let hanging = Arc::new(stage.ground.shops(&stage.context, 1, &endpoints, HANGING_PATH).await?);
+    let hanging = Arc::new(setup.scratch.shops(&setup.context, 1, &endpoints, HANGING_PATH).await?);
     let load = Load::new(hanging, token, plan.scale.notifications, BATCH);
-    let (_kept, address) = stage.address();
+    let (_kept, address) = setup.address();
     load.post(BATCH_CALLERS, address).await;
     plan.progress.step("beside", 4 * count);
     // As before: what recording leaves to be done, on the disk and by PostgreSQL, is not what is measured.
@@ -42,6 +42,6 @@ pub(crate) async fn isolation(plan: &Plan) -> Result<Outcome, BenchError> {
         Figure::new("isolation", "ratio", beside / alone, "×").at_most(2.0),
         Figure::new("isolation", "lost", lost, "").at_most(0.0),
     ];
-    figures.extend(stage.used("isolation", ""));
-    Ok(Outcome::of(figures))
+    figures.extend(setup.used("isolation", ""));
+    Ok(Measured::of(figures))
 }

@@ -1,23 +1,23 @@
 //! How long a notification takes, at steady rates.
 
-use super::{Outcome, Plan, Stage, micros_to_ms};
+use super::{Measured, Plan, Setup, micros_to_ms};
 use crate::error::BenchError;
 use crate::figures::{Figure, number, percentile};
 use crate::load::at_rate;
 use crate::plot::Latencies;
 
 /// From a call to the arrival, at steady rates.
-pub(crate) async fn latency(plan: &Plan) -> Result<Outcome, BenchError> {
+pub(crate) async fn latency(plan: &Plan) -> Result<Measured, BenchError> {
     let (mut figures, mut latencies) = (Vec::new(), Vec::new());
     for (rate, p50_max, p99_max) in [(50, Some(2.0), 4.0), (500, None, 10.0)] {
         let count = usize::try_from(u64::from(rate) * plan.scale.steady.as_secs().max(1)).unwrap_or(0);
         // The first second warms up connections and plans.
         let warm_up = usize::try_from(rate).unwrap_or(0);
-        let stage = Stage::set(plan, plan.scale.merchants, warm_up + count).await?;
-        let (shops, token, operator) = (&stage.shops, stage.token.as_str(), stage.service.operator);
+        let setup = Setup::start(plan, plan.scale.merchants, warm_up + count).await?;
+        let (shops, token, operator) = (&setup.shops, setup.token.as_str(), setup.service.operator);
         plan.progress.step(&format!("{rate}/s"), warm_up + count);
-        let warming = at_rate(shops, token, operator, &stage.arrivals, 0..warm_up, rate).await;
-        let took = at_rate(shops, token, operator, &stage.arrivals, warm_up..warm_up + count, rate).await;
+        let warming = at_rate(shops, token, operator, &setup.arrivals, 0..warm_up, rate).await;
+        let took = at_rate(shops, token, operator, &setup.arrivals, warm_up..warm_up + count, rate).await;
         let lost = warming.iter().chain(&took).filter(|call| call.took.is_none()).count();
         let calls: Vec<(u64, u64)> = took.iter().filter_map(|call| Some((call.at, call.took?))).collect();
         let mut sorted: Vec<u64> = calls.iter().map(|(_, took)| *took).collect();
@@ -29,8 +29,8 @@ pub(crate) async fn latency(plan: &Plan) -> Result<Outcome, BenchError> {
         figures.push(figure("p99", at(0.99)).at_most(p99_max));
         figures.push(figure("p99.9", at(0.999)));
         figures.push(Figure::new("latency", format!("{rate}/s: lost"), number(lost), "").at_most(0.0));
-        figures.extend(stage.used("latency", &format!("{rate}/s: ")));
+        figures.extend(setup.used("latency", &format!("{rate}/s: ")));
         latencies.push(Latencies { name: format!("{rate}/s"), calls });
     }
-    Ok(Outcome { latencies, ..Outcome::of(figures) })
+    Ok(Measured { latencies, ..Measured::of(figures) })
 }

@@ -8,32 +8,32 @@ use settle_domain::ids::MerchantId;
 use settle_domain::seams::Clock;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
-use super::{BATCH, BATCH_CALLERS, CALLERS, Outcome, Plan};
+use super::{BATCH, BATCH_CALLERS, CALLERS, Measured, Plan};
 use crate::arrivals::{Arrivals, receive};
 use crate::bare_file::BareFile;
 use crate::error::BenchError;
 use crate::figures::{Figure, number};
-use crate::ground::{Ground, Shop};
 use crate::load::completed;
 use crate::process::cpu_seconds;
+use crate::scratch::{Scratch, Shop};
 
 /// Posts of a merchant under way at once. Which is best depends on the machine: the best counts.
 const WINDOWS: [usize; 3] = [1, 3, 10];
 
 /// The limits, each measured in the way that the service works.
-pub(crate) async fn limits(plan: &Plan) -> Result<Outcome, BenchError> {
-    let ground = Ground::new(plan.store).await?;
+pub(crate) async fn limits(plan: &Plan) -> Result<Measured, BenchError> {
+    let scratch = Scratch::new(plan.store).await?;
     let (mut best, mut lost) = (Posts::default(), 0);
     for window in WINDOWS {
         plan.progress.step("bare POSTs", plan.scale.notifications);
-        let posts = bare_posts(&ground, plan, window).await?;
+        let posts = bare_posts(&scratch, plan, window).await?;
         lost += posts.lost;
         if posts.per_second > best.per_second {
             best = posts;
         }
     }
     plan.progress.step("bare commits", 0);
-    let (batched, single) = bare_commits(&ground, plan.scale.flood).await?;
+    let (batched, single) = bare_commits(&scratch, plan.scale.flood).await?;
     let figure = |name: &str, value, unit| Figure::new("limits", name, value, unit);
     let figures = vec![
         figure("bare POSTs of the same client", best.per_second, "/s"),
@@ -43,7 +43,7 @@ pub(crate) async fn limits(plan: &Plan) -> Result<Outcome, BenchError> {
         figure("bare rows, 1,000 a commit", batched * number(BATCH), "/s"),
         figure("bare commits of one row, 32 callers", single, "/s"),
     ];
-    Ok(Outcome::of(figures))
+    Ok(Measured::of(figures))
 }
 
 /// What came of posting.
@@ -56,7 +56,7 @@ struct Posts {
 }
 
 /// The same notification by the same client in a process of its own, without store and signing.
-async fn bare_posts(ground: &Ground, plan: &Plan, window: usize) -> Result<Posts, BenchError> {
+async fn bare_posts(scratch: &Scratch, plan: &Plan, window: usize) -> Result<Posts, BenchError> {
     let scale = plan.scale;
     let arrivals = Arrivals::of(scale.notifications, &plan.progress);
     let endpoints = receive(arrivals.clone()).await?;
@@ -68,8 +68,8 @@ async fn bare_posts(ground: &Ground, plan: &Plan, window: usize) -> Result<Posts
         .args(["--merchants", &scale.merchants.to_string(), "--window", &window.to_string()])
         .args(["--number", &scale.notifications.to_string()])
         .env_clear()
-        .envs(ground.settings().iter().map(|(name, value)| (name, value)))
-        .current_dir(ground.folder())
+        .envs(scratch.settings().iter().map(|(name, value)| (name, value)))
+        .current_dir(scratch.folder())
         .stdin(Stdio::null())
         .stderr(Stdio::inherit());
     let output =
@@ -89,17 +89,17 @@ async fn bare_posts(ground: &Ground, plan: &Plan, window: usize) -> Result<Posts
 }
 
 /// Transactions a second of the bare store: of a thousand rows each, and of one row each by many callers.
-async fn bare_commits(ground: &Ground, time: Duration) -> Result<(f64, f64), BenchError> {
+async fn bare_commits(scratch: &Scratch, time: Duration) -> Result<(f64, f64), BenchError> {
     let merchant_id = MerchantId::new(SystemClock.now(), &SystemEntropy);
     let shop = Shop { merchant_id, api_key: String::new() };
     let record = completed(&shop, 0)?.settlement.record().into_string();
-    if let Some(postgres) = ground.postgres() {
+    if let Some(postgres) = scratch.postgres() {
         postgres.bare_table()?;
-        let batched = postgres.bare_commits(ground.folder(), record.len(), BATCH, BATCH_CALLERS, time)?;
-        let single = postgres.bare_commits(ground.folder(), record.len(), 1, CALLERS, time)?;
+        let batched = postgres.bare_commits(scratch.folder(), record.len(), BATCH, BATCH_CALLERS, time)?;
+        let single = postgres.bare_commits(scratch.folder(), record.len(), 1, CALLERS, time)?;
         return Ok((batched, single));
     }
-    let file = Arc::new(BareFile::create(&ground.folder().join("bare.db"))?);
+    let file = Arc::new(BareFile::create(&scratch.folder().join("bare.db"))?);
     let batched =
         sqlite_commits(&file, &record, i64::try_from(BATCH).unwrap_or(1), BATCH_CALLERS, time).await?;
     let single = sqlite_commits(&file, &record, 1, CALLERS, time).await?;

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{BATCH, CALLERS, Outcome, Plan, Stage, micros_to_ms, per_second};
+use super::{BATCH, CALLERS, Measured, Plan, Setup, micros_to_ms, per_second};
 use crate::client::Client;
 use crate::error::BenchError;
 use crate::figures::{Figure, percentile};
-use crate::ground::StoreKind;
 use crate::load::Load;
+use crate::scratch::StoreKind;
 use crate::service::MemoryPage;
 
 /// What is asked for.
@@ -24,29 +24,29 @@ const PAGE_ROWS: usize = 50;
 const MARK: &[u8] = b"\"settlement_id\":";
 
 /// Pages of 50 under 32 connections.
-pub(crate) async fn lists(plan: &Plan) -> Result<Outcome, BenchError> {
-    let stage = Stage::set(plan, 1, ROWS).await?;
-    let load = Load::new(stage.shops.clone(), &stage.token, ROWS, BATCH);
-    let (_kept, address) = stage.address();
+pub(crate) async fn lists(plan: &Plan) -> Result<Measured, BenchError> {
+    let setup = Setup::start(plan, 1, ROWS).await?;
+    let load = Load::new(setup.shops.clone(), &setup.token, ROWS, BATCH);
+    let (_kept, address) = setup.address();
     load.post(1, address).await;
-    let arrived = stage.arrivals.wait_for(ROWS, plan.scale.patience).await;
-    if arrived != ROWS || stage.wrong_states(ROWS).await? > 0.0 {
+    let arrived = setup.arrivals.wait_for(ROWS, plan.scale.patience).await;
+    if arrived != ROWS || setup.wrong_states(ROWS).await? > 0.0 {
         return Err(BenchError::Failed(format!("{arrived} of {ROWS} notifications have arrived")));
     }
     let target = if plan.store == StoreKind::Sqlite { 8_000.0 } else { 5_000.0 };
-    let key = stage.shops[0].api_key.as_str();
+    let key = setup.shops[0].api_key.as_str();
     let mut figures = Vec::new();
     for (name, path) in PAGES {
         plan.progress.step(name, 0);
-        let (rate, p99) = hammer(stage.service.api, path, key, 200, plan.scale.flood).await?;
+        let (rate, p99) = hammer(setup.service.api, path, key, 200, plan.scale.flood).await?;
         plan.progress.step(&format!("{name} from memory"), 0);
         // At once after it, so that both find the machine in the same mood.
-        let page = Client::connect(stage.service.api).await?.page(path, key).await?;
+        let page = Client::connect(setup.service.api).await?.page(path, key).await?;
         let rows = page.windows(MARK.len()).filter(|window| *window == MARK).count();
         if rows != PAGE_ROWS {
             return Err(BenchError::Failed(format!("{path} has {rows} rows")));
         }
-        let memory = MemoryPage::start(&stage.ground, &page).await?;
+        let memory = MemoryPage::start(&setup.scratch, &page).await?;
         let (most, _) = hammer(memory.api, path, key, 200, plan.scale.flood).await?;
         let figure = |what: &str, value, unit| Figure::new("lists", format!("{name}: {what}"), value, unit);
         figures.extend([
@@ -56,11 +56,11 @@ pub(crate) async fn lists(plan: &Plan) -> Result<Outcome, BenchError> {
             Figure::new("limits", format!("{name}: the page from memory"), most, "/s"),
         ]);
     }
-    let (rate, p99) = hammer(stage.service.api, "/v1/nothing", key, 404, plan.scale.flood).await?;
+    let (rate, p99) = hammer(setup.service.api, "/v1/nothing", key, 404, plan.scale.flood).await?;
     figures.push(Figure::new("lists", "not found, the floor of HTTP", rate, "/s"));
     figures.push(Figure::new("lists", "not found: p99", micros_to_ms(p99), "ms"));
-    figures.extend(stage.used("lists", ""));
-    Ok(Outcome::of(figures))
+    figures.extend(setup.used("lists", ""));
+    Ok(Measured::of(figures))
 }
 
 /// Asks for the same page over all connections for a while: requests a second, and the 99th percentile.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::growth::short;
-use super::{Outcome, Plan};
+use super::{Measured, Plan};
 use crate::error::BenchError;
 use crate::figures::{Figure, percentile};
-use crate::ground::Ground;
 use crate::history::History;
+use crate::scratch::Scratch;
 use crate::service::Service;
 
 /// Starts that are measured; the median counts.
@@ -19,8 +19,8 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// From the start of the process to ready, with nothing in the store and with a long history, which is filled
 /// in unless there is one.
-pub(crate) async fn start(plan: &Plan, history: Option<History>) -> Result<Outcome, BenchError> {
-    let empty = Ground::new(plan.store).await?;
+pub(crate) async fn start(plan: &Plan, history: Option<History>) -> Result<Measured, BenchError> {
+    let empty = Scratch::new(plan.store).await?;
     empty.open().await?.store.close().await;
     let mut figures = measure(&empty, "empty").await?;
     drop(empty);
@@ -31,15 +31,15 @@ pub(crate) async fn start(plan: &Plan, history: Option<History>) -> Result<Outco
     history.grow(plan.scale.sizes.iter().copied().fold(0, usize::max).min(ROWS_MAX), &plan.progress).await?;
     history.context.store.close().await;
     plan.progress.step("with a history", 0);
-    figures.extend(measure(&history.ground, &short(history.rows)).await?);
-    Ok(Outcome::of(figures))
+    figures.extend(measure(&history.scratch, &short(history.rows)).await?);
+    Ok(Measured::of(figures))
 }
 
-async fn measure(ground: &Ground, name: &str) -> Result<Vec<Figure>, BenchError> {
+async fn measure(scratch: &Scratch, name: &str) -> Result<Vec<Figure>, BenchError> {
     let mut took = Vec::new();
     let (mut memory, mut seconds) = (0.0, 0.0);
     for number in 1..=STARTS {
-        let service = Service::start(ground).await?;
+        let service = Service::start(scratch).await?;
         took.push(u64::try_from(service.ready_after.as_micros()).unwrap_or(u64::MAX));
         if number == STARTS {
             seconds = service.cpu_seconds();

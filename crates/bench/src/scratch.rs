@@ -1,4 +1,4 @@
-//! The scratch store of a run, and the merchants in it.
+//! The throw-away store of a run, and the merchants in it.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -25,8 +25,8 @@ pub(crate) enum StoreKind {
     Postgres,
 }
 
-/// A store of its own, which goes when the run ends.
-pub(crate) struct Ground {
+/// A store of the run's own, which goes when the run ends.
+pub(crate) struct Scratch {
     /// Ends before its folder goes, as fields are dropped in this order.
     postgres: Option<Postgres>,
     folder: TempDir,
@@ -39,9 +39,9 @@ pub(crate) struct Shop {
     pub(crate) api_key: String,
 }
 
-impl Ground {
+impl Scratch {
     /// An empty store.
-    pub(crate) async fn new(kind: StoreKind) -> Result<Ground, BenchError> {
+    pub(crate) async fn new(kind: StoreKind) -> Result<Scratch, BenchError> {
         let folder = tempfile::tempdir()?;
         let mut settings = vec![
             ("SETTLE_DATA_DIR".to_owned(), folder.path().join("data").display().to_string()),
@@ -57,7 +57,7 @@ impl Ground {
         if let Some(postgres) = &postgres {
             settings.push(("SETTLE_DATABASE_URL".to_owned(), postgres.url.clone()));
         }
-        Ok(Ground { postgres, folder, settings })
+        Ok(Scratch { postgres, folder, settings })
     }
 
     pub(crate) fn folder(&self) -> &Path {
