@@ -76,21 +76,6 @@ pub(crate) fn table(figures: &[Figure]) -> String {
     lines.join("\n")
 }
 
-/// The value below which the given part of the sorted values lie.
-pub(crate) fn percentile(sorted: &[u64], part: f64) -> f64 {
-    if sorted.is_empty() {
-        return f64::NAN;
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "a position in a list that fits into memory"
-    )]
-    let position = ((sorted.len() as f64 * part).ceil() as usize).clamp(1, sorted.len()) - 1;
-    number(sorted[position])
-}
-
 /// A count as a number that can be divided.
 pub(crate) fn number(count: impl TryInto<u64>) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "counts of a run are far below 2^53")]

@@ -10,12 +10,14 @@
 //! | `load`, `client` | who posts settlements |
 //! | `arrivals` | who takes notifications |
 //! | `scenarios` | what is measured |
+//! | `durations` | percentiles |
 //! | `progress`, `figures`, `report`, `plot`, `axis` | what comes of it |
 
 mod arrivals;
 mod axis;
 mod bare_file;
 mod client;
+mod durations;
 mod error;
 mod figures;
 mod history;

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::axis::Axis;
-use crate::figures::{number, percentile};
+use crate::durations::Durations;
+use crate::figures::number;
 
 const WIDTH: f64 = 960.0;
 const PANEL_HEIGHT: f64 = 320.0;
@@ -145,10 +146,9 @@ fn percentiles(calls: &[(u64, u64)], part: f64) -> Vec<(f64, f64)> {
     let slices = calls.chunks(calls.len().div_ceil(slices).max(1));
     slices
         .map(|slice| {
-            let mut took: Vec<u64> = slice.iter().map(|(_, took)| *took).collect();
-            took.sort_unstable();
+            let took: Durations = slice.iter().map(|(_, took)| *took).collect();
             let middle = slice[slice.len() / 2].0.saturating_sub(first);
-            (number(middle) / 1e6, percentile(&took, part) / 1e3)
+            (number(middle) / 1e6, took.percentile(part) / 1e3)
         })
         .collect()
 }

@@ -96,7 +96,7 @@ fn micros_to_ms(micros: f64) -> f64 {
     micros / 1_000.0
 }
 
-fn per_second(count: usize, micros: u64) -> f64 {
+fn per_second(count: impl TryInto<u64>, micros: u64) -> f64 {
     number(count) * 1e6 / number(micros.max(1))
 }
 

@@ -12,8 +12,9 @@ use settle_wiring::system::SystemClock;
 
 use super::{Measured, Plan, Usage};
 use crate::client::Client;
+use crate::durations::Durations;
 use crate::error::BenchError;
-use crate::figures::{Figure, number, percentile};
+use crate::figures::{Figure, number};
 use crate::history::History;
 use crate::load::batch;
 use crate::service::Service;
@@ -169,8 +170,8 @@ struct Times {
 
 impl Times {
     /// Of the last so many: what came before warmed up.
-    fn cost(self, number: usize) -> Cost {
-        Cost { took: least(self.took, number), beside: least(self.beside, number) }
+    fn cost(&self, number: usize) -> Cost {
+        Cost { took: least(&self.took, number), beside: least(&self.beside, number) }
     }
 }
 
@@ -193,10 +194,9 @@ fn nanos(since: Instant) -> u64 {
 
 /// What the fastest tenth of the last so many took at most, in microseconds. What a neighbour or the disk
 /// adds now and then is no cost of the rows; it moves a median by more than the target allows.
-fn least(mut took: Vec<u64>, number: usize) -> f64 {
-    let mut counted = took.split_off(took.len().saturating_sub(number));
-    counted.sort_unstable();
-    percentile(&counted, 0.1) / 1e3
+fn least(took: &[u64], number: usize) -> f64 {
+    let counted = &took[took.len().saturating_sub(number)..];
+    counted.iter().copied().collect::<Durations>().percentile(0.1) / 1e3
 }
 
 /// Each cost at each size, and then how it changed from each size to the next.

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use super::{BATCH, BATCH_CALLERS, Measured, Plan, Setup, micros_to_ms};
 use crate::arrivals::{HANGING_PATH, receive};
+use crate::durations::Durations;
 use crate::error::BenchError;
-use crate::figures::{Figure, number, percentile};
+use crate::figures::{Figure, number};
 use crate::load::{Load, at_rate};
 
 /// Others' latency while one merchant's endpoint hangs on everything that is due.
@@ -18,9 +19,8 @@ pub(crate) async fn isolation(plan: &Plan) -> Result<Measured, BenchError> {
     let measure = async |numbers: std::ops::Range<usize>| {
         let calls = at_rate(shops, token, operator, arrivals, numbers, RATE).await;
         let lost = calls.iter().filter(|call| call.took.is_none()).count();
-        let mut sorted: Vec<u64> = calls.iter().filter_map(|call| call.took).collect();
-        sorted.sort_unstable();
-        (micros_to_ms(percentile(&sorted, 0.99)), lost)
+        let took: Durations = calls.iter().filter_map(|call| call.took).collect();
+        (micros_to_ms(took.percentile(0.99)), lost)
     };
     plan.progress.step("alone", 2 * count);
     let (_, lost_warming) = measure(0..count).await;

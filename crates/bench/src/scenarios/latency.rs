@@ -1,8 +1,9 @@
 //! How long a notification takes, at steady rates.
 
 use super::{Measured, Plan, Setup, micros_to_ms};
+use crate::durations::Durations;
 use crate::error::BenchError;
-use crate::figures::{Figure, number, percentile};
+use crate::figures::{Figure, number};
 use crate::load::at_rate;
 use crate::plot::Latencies;
 
@@ -20,9 +21,8 @@ pub(crate) async fn latency(plan: &Plan) -> Result<Measured, BenchError> {
         let took = at_rate(shops, token, operator, &setup.arrivals, warm_up..warm_up + count, rate).await;
         let lost = warming.iter().chain(&took).filter(|call| call.took.is_none()).count();
         let calls: Vec<(u64, u64)> = took.iter().filter_map(|call| Some((call.at, call.took?))).collect();
-        let mut sorted: Vec<u64> = calls.iter().map(|(_, took)| *took).collect();
-        sorted.sort_unstable();
-        let at = |part| micros_to_ms(percentile(&sorted, part));
+        let took: Durations = calls.iter().map(|(_, took)| *took).collect();
+        let at = |part| micros_to_ms(took.percentile(part));
         let figure = |what: &str, value| Figure::new("latency", format!("{rate}/s: {what}"), value, "ms");
         let p50 = figure("p50", at(0.5));
         figures.push(p50_max.map_or(p50.clone(), |most| p50.at_most(most)));

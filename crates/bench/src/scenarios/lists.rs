@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::{BATCH, CALLERS, Measured, Plan, Setup, micros_to_ms, per_second};
 use crate::client::Client;
+use crate::durations::Durations;
 use crate::error::BenchError;
-use crate::figures::{Figure, percentile};
+use crate::figures::Figure;
 use crate::load::Load;
 use crate::scratch::StoreKind;
 use crate::service::MemoryPage;
@@ -77,24 +78,23 @@ async fn hammer(
             let (path, key) = (path.to_owned(), key.to_owned());
             tokio::spawn(async move {
                 let mut client = Client::connect(address).await?;
-                let mut took = Vec::new();
+                let mut took = Durations::new();
                 while started.elapsed() < time {
                     let asked = Instant::now();
                     let (status, _) = client.get(&path, &key).await?;
                     if status != expected {
                         return Err(std::io::Error::other(format!("{path} was answered with {status}")));
                     }
-                    took.push(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
+                    took.record(u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX));
                 }
                 Ok(took)
             })
         })
         .collect();
-    let mut took = Vec::new();
+    let mut took = Durations::new();
     for caller in callers {
-        took.extend(caller.await.map_err(std::io::Error::other)??);
+        took += &caller.await.map_err(std::io::Error::other)??;
     }
-    took.sort_unstable();
     let micros = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
-    Ok((per_second(took.len(), micros), percentile(&took, 0.99)))
+    Ok((per_second(took.count(), micros), took.percentile(0.99)))
 }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::growth::short;
 use super::{Measured, Plan};
+use crate::durations::Durations;
 use crate::error::BenchError;
-use crate::figures::{Figure, percentile};
+use crate::figures::Figure;
 use crate::history::History;
 use crate::scratch::Scratch;
 use crate::service::Service;
@@ -36,19 +37,18 @@ pub(crate) async fn start(plan: &Plan, history: Option<History>) -> Result<Measu
 }
 
 async fn measure(scratch: &Scratch, name: &str) -> Result<Vec<Figure>, BenchError> {
-    let mut took = Vec::new();
+    let mut took = Durations::new();
     let (mut memory, mut seconds) = (0.0, 0.0);
     for number in 1..=STARTS {
         let service = Service::start(scratch).await?;
-        took.push(u64::try_from(service.ready_after.as_micros()).unwrap_or(u64::MAX));
+        took.record(u64::try_from(service.ready_after.as_micros()).unwrap_or(u64::MAX));
         if number == STARTS {
             seconds = service.cpu_seconds();
             tokio::time::sleep(IDLE).await;
             memory = service.memory_mib().0;
         }
     }
-    took.sort_unstable();
-    let ready = percentile(&took, 0.5) / 1e3;
+    let ready = took.percentile(0.5) / 1e3;
     Ok(vec![
         Figure::new("start", format!("ready after, {name}"), ready, "ms").at_most(150.0),
         Figure::new("start", format!("resident idle, {name}"), memory, "MiB").at_most(40.0),
