@@ -49,14 +49,22 @@ impl Work {
 
     /// Records completed settlements, at most [`BATCH_MAX`](settle_store::BATCH_MAX), without a word to their
     /// merchants.
-    pub async fn record(&mut self, lock: &MerchantLock, settlements: &[NewSettlement]) -> StoreResult<Completed> {
+    pub async fn record(
+        &mut self,
+        lock: &MerchantLock,
+        settlements: &[NewSettlement],
+    ) -> StoreResult<Completed> {
         let batch = self.tx.settlement_record_many(lock, settlements).await?;
         Ok(Completed { recorded: batch.recorded, conflicting: batch.conflicting, ..Completed::default() })
     }
 
     /// Records completed settlements and enqueues a notification of each new one whose merchant has an
     /// endpoint. If one is in conflict nothing is enqueued: the transaction is of no use any more.
-    pub async fn complete(&mut self, lock: &MerchantLock, settlements: &[NewSettlement]) -> StoreResult<Completed> {
+    pub async fn complete(
+        &mut self,
+        lock: &MerchantLock,
+        settlements: &[NewSettlement],
+    ) -> StoreResult<Completed> {
         let mut completed = self.record(lock, settlements).await?;
         if completed.conflicting.is_empty() {
             let endpoints = self.endpoints(lock, &completed.recorded).await?;

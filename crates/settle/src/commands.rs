@@ -2,27 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use settle_domain::seams::Clock;
-use settle_domain::vault::KeyRing;
-use settle_outbox::Outbox;
-use settle_store::Store;
+use settle_wiring::Context;
+use settle_wiring::config::{self, ConfigError};
 
-use crate::config::{self, Config, ConfigFault};
-use crate::system::{SystemClock, SystemEntropy};
-use crate::{logging, wiring};
+use crate::logging;
 
 mod config_show;
 mod delivery;
 mod demo;
 mod doctor;
-pub(crate) mod key;
+mod key;
 mod listen;
 mod merchant;
 mod migrate;
-pub(crate) mod operator;
+mod operator;
 mod progress;
 mod serve;
 mod settlement;
@@ -71,7 +66,7 @@ enum Command {
     /// Receive notifications on this machine, verify and show them
     Listen(listen::Listen),
     /// Measure how fast this machine is, on a store of its own
-    Bench(crate::bench::Bench),
+    Bench(settle_bench::Bench),
     /// Print the OpenAPI document
     #[command(hide = true)]
     Openapi,
@@ -79,16 +74,22 @@ enum Command {
 
 /// Why a command did not do what it was asked to. Printed as one line on standard error.
 #[derive(Debug, thiserror::Error)]
-pub enum CommandFault {
+pub enum CommandError {
     /// The settings cannot be used.
     #[error(transparent)]
-    Config(#[from] ConfigFault),
+    Config(#[from] ConfigError),
     /// The parts cannot be put together.
-    #[error(transparent)]
-    Wiring(#[from] wiring::WiringFault),
+    #[error("{}", explained(.0))]
+    Wiring(#[from] settle_wiring::WiringError),
     /// The log cannot be started.
     #[error(transparent)]
-    Log(#[from] logging::LogFault),
+    Log(#[from] logging::LogError),
+    /// A merchant, a key or an operator cannot be made.
+    #[error("{}", explained(.0))]
+    Account(#[from] settle_accounts::AccountError),
+    /// The benchmark did not come to its end.
+    #[error("{}", explained(.0))]
+    Bench(#[from] settle_bench::BenchError),
     /// The database failed.
     #[error("{}", explained(.0))]
     Store(#[from] settle_store::StoreError),
@@ -114,53 +115,10 @@ fn explained(fault: &dyn std::error::Error) -> String {
     text
 }
 
-/// What most commands work with.
-pub(crate) struct Context {
-    pub(crate) config: Config,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) ring: Arc<KeyRing>,
-}
-
-impl Context {
-    /// Opens the store, brings its schema up to date, and makes sure that the master key is the one it was
-    /// used with.
-    pub(crate) async fn open(config: Config) -> Result<Context, CommandFault> {
-        let store = wiring::store(&config)?;
-        store.migrate().await?;
-        let known = store.master_key_list().await?;
-        if !known.is_empty() && !wiring::has_master_key(&config) {
-            return Err(CommandFault::Refused(MASTER_KEY_MISSING.to_owned()));
-        }
-        let ring = wiring::key_ring(&config, &SystemEntropy)?;
-        let ids = ring.ids();
-        if !known.is_empty() && !ids.iter().any(|id| known.contains(id)) {
-            return Err(CommandFault::Refused(MASTER_KEY_OTHER.to_owned()));
-        }
-        if let Some(newest) = ids.first().filter(|newest| !known.contains(newest)) {
-            let mut tx = store.begin().await?;
-            tx.master_key_record(*newest, SystemClock.now()).await?;
-            tx.commit().await?;
-        }
-        Ok(Context { config, store, ring })
-    }
-
-    /// Where what becomes due is committed; a running service is woken.
-    fn outbox(&self) -> Outbox {
-        Outbox::of_command(self.store.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy))
-    }
-}
-
-/// Without the key no API key and no webhook secret of this database can be used, and a new one would not
-/// help.
-const MASTER_KEY_MISSING: &str = "the database has been used with a master key that is not here: \
-                                  set master_key, or bring master.key back to the data folder";
-const MASTER_KEY_OTHER: &str = "the database has been used with another master key: \
-                                set the one it was used with, or a ring `new,old` that has it";
-
 /// Runs a command. What it made or found goes to standard output, everything else to standard error.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
-    let done = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CommandFault::from);
+    let done = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CommandError::from);
     let done = done.and_then(|runtime| {
         let done = runtime.block_on(dispatch(cli));
         runtime.shutdown_background();
@@ -176,16 +134,16 @@ pub fn run(cli: Cli) -> ExitCode {
 }
 
 #[expect(clippy::print_stderr, reason = "the one place where a command says why it failed")]
-fn complain(fault: &CommandFault) {
+fn complain(fault: &CommandError) {
     eprintln!("settle: {fault}");
 }
 
-async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
+async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     // What needs no settings does not fail for bad ones.
     match cli.command {
         Command::Openapi => {
             let text =
-                settle_api::openapi_text().map_err(|fault| CommandFault::Refused(fault.to_string()))?;
+                settle_api::openapi_text().map_err(|fault| CommandError::Refused(fault.to_string()))?;
             crate::output::print_text(text)?;
         }
         Command::Listen(command) => command.run().await?,
@@ -196,7 +154,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandFault> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<ExitCode, CommandFault> {
+async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<ExitCode, CommandError> {
     let (config, figment) = config::load(file, &config::environment(std::env::vars_os())?)?;
     logging::start(&config)?;
     match command {

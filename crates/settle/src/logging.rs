@@ -2,14 +2,13 @@
 
 use std::io::IsTerminal;
 
+use settle_wiring::config::{Config, LogFormat};
 use tracing_subscriber::EnvFilter;
 
-use crate::config::{Config, LogFormat};
-
 /// Starts logging, as the settings say.
-pub fn start(config: &Config) -> Result<(), LogFault> {
+pub fn start(config: &Config) -> Result<(), LogError> {
     let filter =
-        EnvFilter::builder().parse(&config.log.level).map_err(|fault| LogFault(fault.to_string()))?;
+        EnvFilter::builder().parse(&config.log.level).map_err(|fault| LogError(fault.to_string()))?;
     let json = match config.log.format {
         LogFormat::Json => true,
         LogFormat::Text => false,
@@ -22,10 +21,10 @@ pub fn start(config: &Config) -> Result<(), LogFault> {
     } else {
         logs.with_ansi(std::io::stderr().is_terminal()).try_init()
     };
-    started.map_err(|fault| LogFault(fault.to_string()))
+    started.map_err(|fault| LogError(fault.to_string()))
 }
 
 /// A log setting that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("log.level: {0}")]
-pub struct LogFault(String);
+pub struct LogError(String);

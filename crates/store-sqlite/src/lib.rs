@@ -23,7 +23,6 @@ use settle_store::statements::Statement;
 use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
 
 mod alerts;
-pub mod bare;
 mod connections;
 mod convert;
 mod counts;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::VerifyError;
+use crate::error::VerifyError;
 
 /// The one kind of event there is.
 pub const EVENT_TYPE: &str = "settlement.completed";

@@ -51,11 +51,12 @@
 //! and book by `settlement_id`, so that whoever sends a captured notification again under another id gains
 //! nothing.
 
+mod error;
 mod event;
+mod headers;
 mod verifier;
 
+pub use error::VerifyError;
 pub use event::{EVENT_TYPE, Event, Settlement};
-pub use verifier::{
-    DELIVERY_ID_BYTES_MAX, DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TEST_HEADER, TIMESTAMP_HEADER,
-    TOLERANCE, Verifier, VerifyError,
-};
+pub use headers::{DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TEST_HEADER, TIMESTAMP_HEADER};
+pub use verifier::{DELIVERY_ID_BYTES_MAX, TOLERANCE, Verifier};

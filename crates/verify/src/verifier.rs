@@ -6,18 +6,10 @@ use std::time::{Duration, SystemTime};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::Event;
+use crate::error::VerifyError;
+use crate::event::Event;
+use crate::headers::{DELIVERY_ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 
-/// The header that carries the signature: `sha256=` and the hex of the HMAC-SHA256 of `{timestamp}.{body}`.
-pub const SIGNATURE_HEADER: &str = "service-signature";
-/// The header that carries the Unix time, in seconds, of the delivery attempt.
-pub const TIMESTAMP_HEADER: &str = "service-timestamp";
-/// The header that carries the event type. It is not signed: the body says the same and is.
-pub const EVENT_HEADER: &str = "service-event";
-/// The header that carries the delivery id, for idempotency.
-pub const DELIVERY_ID_HEADER: &str = "service-delivery-id";
-/// The header that marks a test delivery. It is not signed: [`Event::test`] is told from the body.
-pub const TEST_HEADER: &str = "service-test";
 /// How far from the receiver's clock a timestamp may be, unless set otherwise.
 pub const TOLERANCE: Duration = Duration::from_mins(5);
 /// The longest delivery id that is taken. A receiver keeps ids, so whoever sends them must not choose how
@@ -25,43 +17,6 @@ pub const TOLERANCE: Duration = Duration::from_mins(5);
 pub const DELIVERY_ID_BYTES_MAX: usize = 128;
 
 const PREFIX: &str = "sha256=";
-
-/// Why a notification is refused.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum VerifyError {
-    /// The verifier has no secret but empty ones, which anybody can sign with.
-    #[error("the verifier has no secret: it was given an empty one")]
-    NoSecret,
-    /// A header is not there, or empty.
-    #[error("the header {0} is missing")]
-    MissingHeader(&'static str),
-    /// The delivery id is too long, or not made of visible ASCII characters.
-    #[error("the header {DELIVERY_ID_HEADER} is not an id")]
-    MalformedDeliveryId,
-    /// The timestamp is not a number of seconds.
-    #[error("the header {TIMESTAMP_HEADER} is not a number of seconds")]
-    MalformedTimestamp,
-    /// The signature is not `sha256=` and 64 hexadecimal digits.
-    #[error("the header {SIGNATURE_HEADER} is not sha256= and 64 hexadecimal digits")]
-    MalformedSignature,
-    /// The signature was made with another secret, or over another timestamp or body.
-    #[error("the signature does not match: another secret, or the body or the timestamp was changed")]
-    SignatureMismatch,
-    /// The notification is authentic and older than the tolerance by now.
-    #[error("sent {0} seconds ago, which is too long: a replay, or the clock of this machine is wrong")]
-    TooOld(u64),
-    /// The notification is authentic and dated further ahead than the tolerance.
-    #[error("dated {0} seconds ahead: the clock of this machine may be wrong")]
-    FromTheFuture(u64),
-    /// The body is authentic and not a notification; the text says where.
-    #[error("the body is not a notification: {0}")]
-    MalformedBody(String),
-    /// The notification is authentic and of a kind that this version does not know. Answer it as delivered
-    /// and do nothing: a failure would only have it sent again.
-    #[error("an event of an unknown kind: {0:?}")]
-    UnknownEvent(String),
-}
 
 /// Verifies notifications. It does not print its secrets.
 #[derive(Clone)]

@@ -16,6 +16,7 @@ mod characters;
 mod names;
 mod ports;
 mod resolver;
+mod scheme;
 #[cfg(feature = "testing")]
 pub mod stub;
 mod syntax;
@@ -33,7 +34,8 @@ use ipnet::IpNet;
 pub use addresses::is_public;
 pub use ports::is_allowed as is_port_allowed;
 pub use resolver::{DnsResolver, RESOLVE_TIMEOUT};
-pub use target::{ADDRESSES_MAX, Scheme, Target};
+pub use scheme::Scheme;
+pub use target::{ADDRESSES_MAX, Target};
 pub use written::URL_BYTES_MAX;
 
 use syntax::Host;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use super::scheme::Scheme;
 use super::syntax::{Candidate, Host};
 use super::{GuardPolicy, UrlFault};
 
@@ -10,35 +11,6 @@ use super::{GuardPolicy, UrlFault};
 ///
 /// All addresses of an answer are checked, however many; a long answer only loses its tail afterwards.
 pub const ADDRESSES_MAX: usize = 16;
-
-/// How to speak to the target.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Scheme {
-    /// HTTP over TLS, the rule.
-    Https,
-    /// Plain HTTP, only where the policy allows it.
-    Http,
-}
-
-impl Scheme {
-    /// The port that a URL of this scheme means when it names none.
-    #[must_use]
-    pub const fn default_port(self) -> u16 {
-        match self {
-            Self::Https => 443,
-            Self::Http => 80,
-        }
-    }
-
-    /// The scheme as it stands in a URL.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Https => "https",
-            Self::Http => "http",
-        }
-    }
-}
 
 /// A judged URL with the addresses that were checked for it.
 ///

@@ -2,9 +2,9 @@
 
 use clap::Subcommand;
 use figment::Figment;
+use settle_wiring::config::{self, Config, DEFAULTS};
 
-use super::CommandFault;
-use crate::config::{self, Config, DEFAULTS};
+use super::CommandError;
 use crate::output::{self, OutputFormat};
 
 #[derive(Debug, Subcommand)]
@@ -16,7 +16,7 @@ pub(super) enum ConfigCommand {
 }
 
 impl ConfigCommand {
-    pub(super) fn run(self, config: &Config, figment: &Figment) -> Result<(), CommandFault> {
+    pub(super) fn run(self, config: &Config, figment: &Figment) -> Result<(), CommandError> {
         match self {
             Self::Defaults => Ok(output::print_text(DEFAULTS)?),
             Self::Show(format) => {

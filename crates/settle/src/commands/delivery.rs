@@ -8,8 +8,9 @@ use settle_domain::ids::MerchantId;
 use settle_domain::page::PageRequest;
 use settle_domain::time::Timestamp;
 use settle_store::DeliveryFilter;
+use settle_wiring::Context;
 
-use super::{CommandFault, Context};
+use super::CommandError;
 use crate::output;
 
 mod list;
@@ -31,7 +32,7 @@ pub(super) enum DeliveryCommand {
 }
 
 impl DeliveryCommand {
-    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::List(command) => command.run(&context).await,
             Self::Redeliver(command) => command.run(&context).await,
@@ -60,7 +61,7 @@ impl Narrowing {
         self,
         context: &Context,
         status: Option<DeliveryStatus>,
-    ) -> Result<DeliveryFilter, CommandFault> {
+    ) -> Result<DeliveryFilter, CommandError> {
         if let (Some(merchant), Some(page)) = (self.merchant, PageRequest::new(1, 0)) {
             context.store.delivery_page(merchant, None, page).await?;
         }

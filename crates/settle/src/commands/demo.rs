@@ -6,21 +6,22 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
+use settle_accounts::{keys, merchants, operators};
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
-use settle_domain::seams::{Clock, random_bytes};
+use settle_domain::seams::random_bytes;
 use settle_domain::webhook_secret::WebhookSecret;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::Wake;
-use settle_store::Merchant;
+use settle_wiring::Context;
+use settle_wiring::config::{self, Config, parse_duration};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
-use super::serve::{Bound, Serve, outbox, start_metrics, stop_signal, stopped};
-use super::{CommandFault, Context, key, operator};
-use crate::config::{self, Config, parse_duration};
+use super::CommandError;
+use super::serve::{Bound, Serve, start_metrics, stop_signal, stopped};
 use crate::receiver::{Arrival, Behaviour, Receiver};
-use crate::system::{SystemClock, SystemEntropy};
 use crate::{logging, output};
 
 mod settlements;
@@ -53,7 +54,7 @@ struct Shop {
 }
 
 impl Demo {
-    pub(super) async fn run(self) -> Result<(), CommandFault> {
+    pub(super) async fn run(self) -> Result<(), CommandError> {
         let folder = tempfile::tempdir()?;
         let (api, operator) = (bind(API_PORT).await?, bind(OPERATOR_PORT).await?);
         let (api_address, operator_address) = (api.local_addr()?, operator.local_addr()?);
@@ -81,12 +82,14 @@ impl Demo {
         ] {
             shops.push(open_shop(&context, name, address, &secret).await?);
         }
-        let (_, key) = key::make(&context, shops[0].merchant_id, None).await?;
-        let (_, token) = operator::make(&context, "demo".to_owned()).await?;
+        let ring = &*context.ring;
+        let (_, key) =
+            keys::create(&*store, ring, &SystemClock, &SystemEntropy, shops[0].merchant_id, None).await?;
+        let (_, token) = operators::create(&*store, ring, &SystemClock, &SystemEntropy, "demo").await?;
         output::print_text(&story::welcome(api_address, operator_address, key.expose(), token.expose()))?;
 
         let wake = Wake::default();
-        let recorder = Recorder::start(outbox(&context, wake.clone()));
+        let recorder = Recorder::start(context.service_outbox(wake.clone()));
         let (end, ending) = watch::channel(false);
         let bound = Bound { api: Some(api), operator: Some(operator) };
         let service = Serve::on(bound).serve(context, metrics, wake, ending, draining);
@@ -121,7 +124,7 @@ impl Demo {
 }
 
 /// The service's own settings, whatever this machine has set: the demo touches nothing but its folder.
-fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> Result<Config, CommandFault> {
+fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> Result<Config, CommandError> {
     let file = folder.join("settle.toml");
     std::fs::write(&file, "")?;
     let set = |name: &str, value: String| (format!("SETTLE_{name}"), value);
@@ -143,7 +146,7 @@ fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> 
 }
 
 /// A listener on the port wanted, or on another one that is free.
-async fn bind(wanted: u16) -> Result<TcpListener, CommandFault> {
+async fn bind(wanted: u16) -> Result<TcpListener, CommandError> {
     match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await {
         Ok(listener) => Ok(listener),
         Err(_) => Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?),
@@ -161,8 +164,8 @@ fn hex_secret() -> String {
     hex::encode(random_bytes::<16>(&SystemEntropy))
 }
 
-fn refused(what: &str) -> CommandFault {
-    CommandFault::Refused(format!("{what} of the demo cannot be made"))
+fn refused(what: &str) -> CommandError {
+    CommandError::Refused(format!("{what} of the demo cannot be made"))
 }
 
 async fn open_shop(
@@ -170,15 +173,14 @@ async fn open_shop(
     name: &'static str,
     address: SocketAddr,
     secret: &WebhookSecret,
-) -> Result<Shop, CommandFault> {
-    let now = SystemClock.now();
-    let merchant_id = MerchantId::new(now, &SystemEntropy);
+) -> Result<Shop, CommandError> {
+    let merchant = merchants::create(&*context.store, &SystemClock, &SystemEntropy, name).await?;
+    let merchant_id = merchant.merchant_id;
     let endpoint = Endpoint {
         url: format!("http://{address}/webhook"),
         secret: context.ring.seal(merchant_id, secret, &SystemEntropy),
     };
     let mut tx = context.store.begin().await?;
-    tx.merchant_create(&Merchant { merchant_id, name: name.to_owned(), created_at: now }).await?;
     let lock = tx.merchant_lock(&[merchant_id]).await?;
     tx.endpoint_put(&lock, merchant_id, &endpoint).await?;
     tx.commit().await?;

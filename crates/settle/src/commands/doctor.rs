@@ -7,12 +7,11 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use settle_notify::guard::{DnsResolver, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 use settle_store::Store;
+use settle_wiring::config::{Config, without_secrets};
+use settle_wiring::system::SystemEntropy;
 
-use super::{CommandFault, explained};
-use crate::config::{Config, without_secrets};
+use super::{CommandError, explained};
 use crate::output::{self, OutputFormat};
-use crate::system::SystemEntropy;
-use crate::wiring;
 
 /// A name that exists as long as there is a DNS.
 const PROBE_NAME: &str = "a.root-servers.net";
@@ -39,7 +38,7 @@ struct Finding {
 }
 
 impl Doctor {
-    pub(super) async fn run(self, config: &Config) -> Result<ExitCode, CommandFault> {
+    pub(super) async fn run(self, config: &Config) -> Result<ExitCode, CommandError> {
         let mut findings = vec![settings(config), master_key(config)];
         findings.extend(database(config).await);
         findings.push(name_servers(config).await);
@@ -71,10 +70,10 @@ fn settings(config: &Config) -> Finding {
 }
 
 fn master_key(config: &Config) -> Finding {
-    if !wiring::has_master_key(config) {
+    if !settle_wiring::has_master_key(config) {
         return finding("master key", Verdict::Ok, "none yet: the first command that needs one makes it");
     }
-    match wiring::key_ring(config, &SystemEntropy) {
+    match settle_wiring::key_ring(config, &SystemEntropy) {
         Ok(ring) => finding("master key", Verdict::Ok, format!("{ring:?}")),
         Err(fault) => finding("master key", Verdict::Failed, fault.to_string()),
     }
@@ -82,12 +81,12 @@ fn master_key(config: &Config) -> Finding {
 
 async fn database(config: &Config) -> Vec<Finding> {
     let url = without_secrets(config.database_url().expose_secret());
-    if wiring::sqlite_file(config).is_some_and(|file| !file.exists()) {
+    if settle_wiring::sqlite_file(config).is_some_and(|file| !file.exists()) {
         let schema = "is not there yet: run settle migrate (settle serve does it too)";
         let file = format!("{url} is not there yet, and will be made");
         return vec![finding("database", Verdict::Ok, file), finding("schema", Verdict::Warning, schema)];
     }
-    let store = match wiring::store(config) {
+    let store = match settle_wiring::store(config) {
         Ok(store) => store,
         Err(fault) => return vec![finding("database", Verdict::Failed, fault.to_string())],
     };
@@ -119,8 +118,8 @@ async fn known_master_key(config: &Config, store: &dyn Store) -> Option<Finding>
         Ok(known) => known,
         Err(fault) => return Some(finding("master key", Verdict::Failed, explained(&fault))),
     };
-    let ids = if wiring::has_master_key(config) {
-        wiring::key_ring(config, &SystemEntropy).map(|ring| ring.ids()).unwrap_or_default()
+    let ids = if settle_wiring::has_master_key(config) {
+        settle_wiring::key_ring(config, &SystemEntropy).map(|ring| ring.ids()).unwrap_or_default()
     } else {
         Vec::new()
     };

@@ -2,18 +2,15 @@
 
 use clap::Subcommand;
 use serde::Serialize;
-use settle_domain::credential::{Credential, CredentialKind};
+use settle_accounts::keys;
 use settle_domain::ids::{KeyId, MerchantId};
-use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
-use settle_store::{Key, NewKey, Revocation};
+use settle_store::{Key, Revocation};
+use settle_wiring::Context;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
-use super::{CommandFault, Context};
+use super::CommandError;
 use crate::output::{self, CreatedFormat, OutputFormat};
-use crate::system::{SystemClock, SystemEntropy};
-
-/// The longest label of a key, in bytes.
-const LABEL_BYTES_MAX: usize = 200;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum KeyCommand {
@@ -61,46 +58,26 @@ struct Listed {
 }
 
 impl KeyCommand {
-    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
-            Self::Create { merchant_id, label, format } => create(&context, merchant_id, label, format).await,
+            Self::Create { merchant_id, label, format } => {
+                create(&context, merchant_id, label.as_deref(), format).await
+            }
             Self::List { merchant_id, format } => list(&context, merchant_id, format).await,
             Self::Revoke { key_id } => revoke(&context, key_id).await,
         }
     }
 }
 
-/// Makes a key, and gives it with its plain text.
-pub(crate) async fn make(
-    context: &Context,
-    merchant_id: MerchantId,
-    label: Option<String>,
-) -> Result<(Key, Credential), CommandFault> {
-    let now = SystemClock.now();
-    let credential = Credential::generate(CredentialKind::ApiKey, &SystemEntropy);
-    let key = Key {
-        key_id: KeyId::new(now, &SystemEntropy),
-        merchant_id,
-        label,
-        last_four: credential.last_four(),
-        created_at: now,
-        revoked_at: None,
-    };
-    let mut tx = context.store.begin().await?;
-    tx.key_create(&NewKey { key: key.clone(), hash: context.ring.hash(&credential) }).await?;
-    tx.commit().await?;
-    Ok((key, credential))
-}
-
 async fn create(
     context: &Context,
     merchant_id: MerchantId,
-    label: Option<String>,
+    label: Option<&str>,
     format: CreatedFormat,
-) -> Result<(), CommandFault> {
-    let label = label.map(|label| output::checked_name("the label", &label, LABEL_BYTES_MAX)).transpose();
-    let label = label.map_err(CommandFault::Refused)?;
-    let (key, credential) = make(context, merchant_id, label).await?;
+) -> Result<(), CommandError> {
+    let (store, ring) = (&*context.store, &*context.ring);
+    let (key, credential) =
+        keys::create(store, ring, &SystemClock, &SystemEntropy, merchant_id, label).await?;
     let api_key = credential.expose();
     let created =
         Created { key_id: key.key_id, merchant_id, api_key, label: key.label, created_at: key.created_at };
@@ -108,8 +85,8 @@ async fn create(
     Ok(output::print_created(format, &created, api_key, || text)?)
 }
 
-async fn list(context: &Context, merchant_id: MerchantId, format: OutputFormat) -> Result<(), CommandFault> {
-    let keys: Vec<Listed> = context.store.key_list(merchant_id).await?.into_iter().map(listed).collect();
+async fn list(context: &Context, merchant_id: MerchantId, format: OutputFormat) -> Result<(), CommandError> {
+    let keys: Vec<Listed> = keys::list(&*context.store, merchant_id).await?.into_iter().map(listed).collect();
     let row = |key: &Listed| {
         let revoked = key.revoked_at.map_or("-".to_owned(), |time| time.to_string());
         let label = key.label.clone().unwrap_or_default();
@@ -137,13 +114,10 @@ fn listed(key: Key) -> Listed {
     }
 }
 
-async fn revoke(context: &Context, key_id: KeyId) -> Result<(), CommandFault> {
-    let mut tx = context.store.begin().await?;
-    let revocation = tx.key_revoke(key_id, SystemClock.now()).await?;
-    tx.commit().await?;
-    match revocation {
+async fn revoke(context: &Context, key_id: KeyId) -> Result<(), CommandError> {
+    match keys::revoke(&*context.store, &SystemClock, key_id).await? {
         Revocation::Revoked => Ok(output::print_text(&format!("Key {key_id} is revoked."))?),
         Revocation::AlreadyRevoked => Ok(output::print_text(&format!("Key {key_id} was revoked before."))?),
-        Revocation::Unknown => Err(CommandFault::Refused(format!("there is no key {key_id}"))),
+        Revocation::Unknown => Err(CommandError::Refused(format!("there is no key {key_id}"))),
     }
 }

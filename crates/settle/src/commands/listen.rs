@@ -9,14 +9,14 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 use settle_domain::webhook_secret::{SECRET_BYTES_MAX, WebhookSecret};
 use settle_notify::guard::{Scheme, is_port_allowed};
+use settle_wiring::config::{LISTEN_SECRET_VARIABLE, parse_duration};
+use settle_wiring::system::SystemClock;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 
-use super::CommandFault;
-use crate::config::{LISTEN_SECRET_VARIABLE, parse_duration};
+use super::CommandError;
 use crate::output::{self, OutputFormat};
 use crate::receiver::{Arrival, Behaviour, Receiver};
-use crate::system::SystemClock;
 
 #[derive(Debug, Args)]
 pub(super) struct Listen {
@@ -38,14 +38,14 @@ pub(super) struct Listen {
 }
 
 impl Listen {
-    pub(super) async fn run(self) -> Result<(), CommandFault> {
+    pub(super) async fn run(self) -> Result<(), CommandError> {
         let secret = WebhookSecret::parse(self.secret.expose_secret().to_owned());
-        let secret = secret.map_err(|_| CommandFault::Refused(bad_secret()))?;
+        let secret = secret.map_err(|_| CommandError::Refused(bad_secret()))?;
         if self.port != 0 && !is_port_allowed(Scheme::Http, self.port) {
-            return Err(CommandFault::Refused(bad_port(self.port)));
+            return Err(CommandError::Refused(bad_port(self.port)));
         }
         let status = StatusCode::from_u16(self.status);
-        let status = status.map_err(|fault| CommandFault::Refused(format!("--status: {fault}")))?;
+        let status = status.map_err(|fault| CommandError::Refused(format!("--status: {fault}")))?;
         let behaviour = Behaviour { status, delay: self.delay.unwrap_or_default() };
         let (_unchanged, behaviour) = watch::channel(behaviour);
         let (mut terminate, mut interrupt) =
@@ -53,7 +53,7 @@ impl Listen {
         let receiver = Receiver::bind(self.port, &secret, behaviour, Arc::new(SystemClock)).await;
         let receiver = receiver.map_err(|fault| {
             let port = self.port;
-            CommandFault::Refused(format!("--port: cannot listen on 127.0.0.1:{port}: {fault}"))
+            CommandError::Refused(format!("--port: cannot listen on 127.0.0.1:{port}: {fault}"))
         })?;
         output::print_note(&hint(receiver.address()?))?;
 

@@ -2,19 +2,15 @@
 
 use clap::Subcommand;
 use serde::Serialize;
+use settle_accounts::merchants;
 use settle_domain::ids::MerchantId;
-use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::Merchant;
+use settle_wiring::Context;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
-use super::{CommandFault, Context};
+use super::CommandError;
 use crate::output::{self, CreatedFormat, OutputFormat};
-use crate::system::{SystemClock, SystemEntropy};
-
-/// The longest name of a merchant, in bytes.
-const NAME_BYTES_MAX: usize = 200;
-/// Merchants asked for at once.
-const LIST_PAGE: u32 = 1_000;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum MerchantCommand {
@@ -43,7 +39,7 @@ impl From<Merchant> for Printed {
 }
 
 impl MerchantCommand {
-    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::Create { name, format } => create(&context, &name, format).await,
             Self::List(format) => list(&context, format).await,
@@ -51,28 +47,16 @@ impl MerchantCommand {
     }
 }
 
-async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandFault> {
-    let name = output::checked_name("the name", name, NAME_BYTES_MAX).map_err(CommandFault::Refused)?;
-    let now = SystemClock.now();
-    let merchant = Merchant { merchant_id: MerchantId::new(now, &SystemEntropy), name, created_at: now };
-    let mut tx = context.store.begin().await?;
-    tx.merchant_create(&merchant).await?;
-    tx.commit().await?;
+async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandError> {
+    let merchant = merchants::create(&*context.store, &SystemClock, &SystemEntropy, name).await?;
     let id = merchant.merchant_id.to_string();
     let text = format!("Merchant {id} ({}). Next: settle key create {id}", merchant.name);
     Ok(output::print_created(format, &Printed::from(merchant), &id, || text)?)
 }
 
-async fn list(context: &Context, format: OutputFormat) -> Result<(), CommandFault> {
-    let mut merchants: Vec<Printed> = Vec::new();
-    loop {
-        let after = merchants.last().map(|last| last.merchant_id);
-        let page = context.store.merchant_list(after, LIST_PAGE).await?;
-        if page.is_empty() {
-            break;
-        }
-        merchants.extend(page.into_iter().map(Printed::from));
-    }
+async fn list(context: &Context, format: OutputFormat) -> Result<(), CommandError> {
+    let merchants = merchants::list(&*context.store).await?;
+    let merchants: Vec<Printed> = merchants.into_iter().map(Printed::from).collect();
     let row = |merchant: &Printed| {
         vec![merchant.merchant_id.to_string(), merchant.created_at.to_string(), merchant.name.clone()]
     };

@@ -1,11 +1,12 @@
 //! `settle migrate`: brings the database to this version's schema.
 
-use super::CommandFault;
-use crate::config::Config;
-use crate::{output, wiring};
+use settle_wiring::config::Config;
 
-pub(super) async fn run(config: &Config) -> Result<(), CommandFault> {
-    let store = wiring::store(config)?;
+use super::CommandError;
+use crate::output;
+
+pub(super) async fn run(config: &Config) -> Result<(), CommandError> {
+    let store = settle_wiring::store(config)?;
     let pending = store.migrations_pending().await?;
     store.migrate().await?;
     let text =

@@ -2,18 +2,15 @@
 
 use clap::Subcommand;
 use serde::Serialize;
-use settle_domain::credential::{Credential, CredentialKind};
+use settle_accounts::operators;
 use settle_domain::ids::OperatorId;
-use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
-use settle_store::{NewOperator, Operator, Revocation, StoreError};
+use settle_store::{Operator, Revocation};
+use settle_wiring::Context;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
-use super::{CommandFault, Context};
+use super::CommandError;
 use crate::output::{self, CreatedFormat, OutputFormat};
-use crate::system::{SystemClock, SystemEntropy};
-
-/// The longest name of an operator, in bytes.
-const NAME_BYTES_MAX: usize = 200;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum OperatorCommand {
@@ -50,7 +47,7 @@ struct Listed {
 }
 
 impl OperatorCommand {
-    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::Create { name, format } => create(&context, &name, format).await,
             Self::List(format) => list(&context, format).await,
@@ -59,31 +56,9 @@ impl OperatorCommand {
     }
 }
 
-/// Adds an operator, and gives it with its token.
-pub(crate) async fn make(context: &Context, name: String) -> Result<(Operator, Credential), CommandFault> {
-    let now = SystemClock.now();
-    let credential = Credential::generate(CredentialKind::OperatorToken, &SystemEntropy);
-    let operator = Operator {
-        operator_id: OperatorId::new(now, &SystemEntropy),
-        name,
-        created_at: now,
-        revoked_at: None,
-    };
-    let new = NewOperator { operator: operator.clone(), hash: context.ring.hash(&credential) };
-    let mut tx = context.store.begin().await?;
-    tx.operator_create(&new).await.map_err(|fault| match fault {
-        StoreError::NameTaken => {
-            CommandFault::Refused(format!("there is an operator {} already", operator.name))
-        }
-        fault => fault.into(),
-    })?;
-    tx.commit().await?;
-    Ok((operator, credential))
-}
-
-async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandFault> {
-    let name = output::checked_name("the name", name, NAME_BYTES_MAX).map_err(CommandFault::Refused)?;
-    let (operator, credential) = make(context, name).await?;
+async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<(), CommandError> {
+    let (store, ring) = (&*context.store, &*context.ring);
+    let (operator, credential) = operators::create(store, ring, &SystemClock, &SystemEntropy, name).await?;
     let token = credential.expose();
     let text = format!(
         "Operator {} ({})\n\n    {token}\n\nIt is not shown again.",
@@ -98,8 +73,8 @@ async fn create(context: &Context, name: &str, format: CreatedFormat) -> Result<
     Ok(output::print_created(format, &created, token, || text)?)
 }
 
-async fn list(context: &Context, format: OutputFormat) -> Result<(), CommandFault> {
-    let operators: Vec<Listed> = context.store.operator_list().await?.into_iter().map(listed).collect();
+async fn list(context: &Context, format: OutputFormat) -> Result<(), CommandError> {
+    let operators: Vec<Listed> = operators::list(&*context.store).await?.into_iter().map(listed).collect();
     let row = |operator: &Listed| {
         let revoked = operator.revoked_at.map_or("-".to_owned(), |time| time.to_string());
         vec![
@@ -123,15 +98,12 @@ fn listed(operator: Operator) -> Listed {
     }
 }
 
-async fn revoke(context: &Context, operator_id: OperatorId) -> Result<(), CommandFault> {
-    let mut tx = context.store.begin().await?;
-    let revocation = tx.operator_revoke(operator_id, SystemClock.now()).await?;
-    tx.commit().await?;
-    match revocation {
+async fn revoke(context: &Context, operator_id: OperatorId) -> Result<(), CommandError> {
+    match operators::revoke(&*context.store, &SystemClock, operator_id).await? {
         Revocation::Revoked => Ok(output::print_text(&format!("Operator {operator_id} is revoked."))?),
         Revocation::AlreadyRevoked => {
             Ok(output::print_text(&format!("Operator {operator_id} was revoked before."))?)
         }
-        Revocation::Unknown => Err(CommandFault::Refused(format!("there is no operator {operator_id}"))),
+        Revocation::Unknown => Err(CommandError::Refused(format!("there is no operator {operator_id}"))),
     }
 }

@@ -15,18 +15,18 @@ use settle_api::server::{self, ServerLimits};
 use settle_api::{ApiState, Limits, Messages, OperatorState, Parts, router};
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
-use settle_outbox::Outbox;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::{Wake, pass_on};
+use settle_wiring::Context;
+use settle_wiring::DispatchParts;
+use settle_wiring::config::Config;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{CommandFault, Context};
-use crate::config::Config;
-use crate::system::{SystemClock, SystemEntropy};
-use crate::wiring::{self, DispatchParts};
+use super::CommandError;
 
 /// The upper ends of the latency histogram's buckets, in seconds.
 const LATENCY_BUCKETS: [f64; 12] =
@@ -77,7 +77,7 @@ impl Serve {
         self.role.is_empty() || self.role.contains(&role)
     }
 
-    pub(super) async fn run(self, config: Config) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, config: Config) -> Result<(), CommandError> {
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone())?;
         let metrics = start_metrics()?;
@@ -96,12 +96,12 @@ impl Serve {
         wake: Wake,
         stop: watch::Receiver<bool>,
         draining: Arc<AtomicBool>,
-    ) -> Result<(), CommandFault> {
+    ) -> Result<(), CommandError> {
         let limits = server_limits(&context.config);
-        let messages = Messages::load().map_err(|fault| CommandFault::Refused(fault.to_string()))?;
+        let messages = Messages::load().map_err(|fault| CommandError::Refused(fault.to_string()))?;
         let messages = Arc::new(messages);
-        let guard = wiring::guard(&context.config)?;
-        let transport: Arc<dyn Transport> = Arc::new(wiring::sender(&context.config, guard.clone())?);
+        let guard = settle_wiring::guard(&context.config)?;
+        let transport: Arc<dyn Transport> = Arc::new(settle_wiring::sender(&context.config, guard.clone())?);
         let merchants = if self.runs(Role::Api) {
             let state = api_state(&context, &messages, guard, transport.clone(), wake.clone());
             let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
@@ -139,18 +139,18 @@ impl Serve {
         transport: Arc<dyn Transport>,
         wake: Wake,
         stop: watch::Receiver<bool>,
-    ) -> Result<Option<JoinHandle<()>>, CommandFault> {
+    ) -> Result<Option<JoinHandle<()>>, CommandError> {
         let store = context.store.clone();
         if !self.runs(Role::Dispatch) {
             tokio::spawn(pass_on(wake, store));
             return Ok(None);
         }
-        let alerter = wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
-        let mut keeper = wiring::keeper(&context.config, store.clone());
+        let alerter = settle_wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
+        let mut keeper = settle_wiring::keeper(&context.config, store.clone());
         let tenancy = keeper.tenant();
         let parts =
             DispatchParts { store, transport, ring: context.ring.clone(), wake, alerter: alerter.wake() };
-        let dispatcher = wiring::dispatcher(&context.config, parts);
+        let dispatcher = settle_wiring::dispatcher(&context.config, parts);
         let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
         let keeper = tokio::spawn(vital(keeper.run()));
         Ok(Some(tokio::spawn(async move {
@@ -193,12 +193,12 @@ async fn listen(
     bound: Option<TcpListener>,
     setting: &str,
     address: std::net::SocketAddr,
-) -> Result<TcpListener, CommandFault> {
+) -> Result<TcpListener, CommandError> {
     if let Some(listener) = bound {
         return Ok(listener);
     }
     let listener = TcpListener::bind(address).await;
-    listener.map_err(|fault| CommandFault::Refused(format!("{setting}: cannot listen on {address}: {fault}")))
+    listener.map_err(|fault| CommandError::Refused(format!("{setting}: cannot listen on {address}: {fault}")))
 }
 
 fn api_state(
@@ -228,7 +228,7 @@ fn api_state(
         ring: context.ring.clone(),
         transport,
         guard,
-        outbox: outbox(context, wake),
+        outbox: context.service_outbox(wake),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
         messages: messages.clone(),
@@ -249,23 +249,18 @@ fn operator_state(
         messages,
         request_timeout: context.config.api.request_timeout,
     };
-    let (store, recorder) = (context.store.clone(), Recorder::start(outbox(context, wake)));
+    let (store, recorder) = (context.store.clone(), Recorder::start(context.service_outbox(wake)));
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
     let operators = Lookups::default();
     OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, draining }
 }
 
-/// Where what becomes due is committed: the dispatcher of this process is woken.
-pub(super) fn outbox(context: &Context, wake: Wake) -> Outbox {
-    Outbox::of_service(context.store.clone(), wake, Arc::new(SystemClock), Arc::new(SystemEntropy))
-}
-
 /// Starts counting: before anything listens, so that nothing goes uncounted.
-pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandFault> {
+pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandError> {
     let durations = Matcher::Suffix("_seconds".to_owned());
     let recorder = PrometheusBuilder::new().set_buckets_for_metric(durations, &LATENCY_BUCKETS);
     let metrics = recorder.and_then(PrometheusBuilder::install_recorder);
-    let metrics = metrics.map_err(|fault| CommandFault::Refused(format!("metrics: {fault}")))?;
+    let metrics = metrics.map_err(|fault| CommandError::Refused(format!("metrics: {fault}")))?;
     let upkeep = metrics.clone();
     tokio::spawn(async move {
         // Samples are kept one by one until they are sorted into buckets; without this they would pile up

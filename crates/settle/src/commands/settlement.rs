@@ -6,13 +6,14 @@ use settle_domain::ids::MerchantId;
 use settle_outbox::work::Work;
 use settle_store::{BATCH_MAX, MerchantLock, NewSettlement};
 
+use super::CommandError;
 use super::progress::Progress;
-use super::{CommandFault, Context};
 use crate::output::{self, OutputFormat};
 
 mod lines;
 
 use lines::{Line, Lines};
+use settle_wiring::Context;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SettlementCommand {
@@ -51,7 +52,7 @@ struct Imported {
 }
 
 impl SettlementCommand {
-    pub(super) async fn run(self, context: Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         let Self::Import(import) = self;
         let done = import.import(&context).await?;
         let text = || {
@@ -72,12 +73,12 @@ impl SettlementCommand {
 impl Import {
     /// Reads everything once to find every problem, and a second time to record it in one transaction: the
     /// database is never kept waiting for the input.
-    async fn import(&self, context: &Context) -> Result<Imported, CommandFault> {
+    async fn import(&self, context: &Context) -> Result<Imported, CommandError> {
         let lines = Lines::open(&self.file, self.merchant)?;
         let progress = Progress::over_bytes(lines.bytes()?, "checking");
         let merchants = lines.check(&progress)?;
         progress.rewind("recording");
-        let mut work = context.outbox().begin().await?;
+        let mut work = context.command_outbox().begin().await?;
         let lock = work.merchant_lock(&merchants.ids()).await?;
         merchants.refuse_unknown(lock.merchants())?;
         let mut done = Imported::default();
@@ -100,14 +101,17 @@ impl Import {
         lock: &MerchantLock,
         batch: Vec<Line>,
         done: &mut Imported,
-    ) -> Result<(), CommandFault> {
+    ) -> Result<(), CommandError> {
         if batch.is_empty() {
             return Ok(());
         }
         let (numbers, settlements): (Vec<usize>, Vec<NewSettlement>) =
             batch.into_iter().map(|line| (line.number, NewSettlement::from(line.settlement))).unzip();
-        let completed =
-            if self.notify { work.complete(lock, &settlements).await? } else { work.record(lock, &settlements).await? };
+        let completed = if self.notify {
+            work.complete(lock, &settlements).await?
+        } else {
+            work.record(lock, &settlements).await?
+        };
         if let Some((merchant, id)) = completed.conflicting.first() {
             let same = |settlement: &NewSettlement| {
                 settlement.merchant_id == *merchant && settlement.settlement_id == *id
@@ -116,7 +120,7 @@ impl Import {
             let text = format!(
                 "line {line}: settlement_id: {id} is there already with other content; nothing was imported"
             );
-            return Err(CommandFault::Refused(text));
+            return Err(CommandError::Refused(text));
         }
         done.recorded += completed.recorded.len();
         done.unchanged += settlements.len() - completed.recorded.len();

@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
-use settle::system::SystemClock;
 use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
@@ -14,6 +13,7 @@ use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::notification::Notification;
 use settle_testing::binary::Settle;
 use settle_testing::serving::{Answer, PATIENCE, answer, send};
+use settle_wiring::system::SystemClock;
 
 use crate::BINARY;
 

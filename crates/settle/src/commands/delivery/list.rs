@@ -3,9 +3,10 @@
 use clap::Args;
 use serde::Serialize;
 use settle_domain::delivery::DeliveryStatus;
+use settle_wiring::Context;
 
 use super::{Narrowing, Printed, table};
-use crate::commands::{CommandFault, Context};
+use crate::commands::CommandError;
 use crate::output::{self, OutputFormat};
 
 /// Deliveries listed at most: they are held in memory together.
@@ -32,7 +33,7 @@ struct Listed {
 }
 
 impl List {
-    pub(super) async fn run(self, context: &Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: &Context) -> Result<(), CommandError> {
         let filter = self.narrowing.filter(context, self.status).await?;
         // One more than is shown tells whether there are more.
         let mut found = context.store.delivery_search(&filter, None, self.limit + 1).await?;

@@ -9,12 +9,13 @@ use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_store::{BATCH_MAX, DeliveryCursor, DeliveryFilter};
+use settle_wiring::Context;
+use settle_wiring::system::SystemClock;
 
 use super::{Narrowing, Printed, counted, table};
+use crate::commands::CommandError;
 use crate::commands::progress::Progress;
-use crate::commands::{CommandFault, Context};
 use crate::output::{self, OutputFormat};
-use crate::system::SystemClock;
 
 /// Deliveries that a dry run shows; the others it counts.
 const SHOWN_MAX: u32 = 10;
@@ -43,7 +44,7 @@ pub(in crate::commands) struct Redeliver {
 
 /// What was done, or would be.
 #[derive(Serialize)]
-struct Outcome {
+struct Requeued {
     /// Dead deliveries that were asked for.
     matched: usize,
     /// Deliveries that were requeued: none in a dry run.
@@ -63,7 +64,7 @@ enum Asked {
 }
 
 impl Redeliver {
-    pub(super) async fn run(self, context: &Context) -> Result<(), CommandFault> {
+    pub(super) async fn run(self, context: &Context) -> Result<(), CommandError> {
         let asked = if self.deliveries.is_empty() {
             let filter = self.narrowing.filter(context, Some(DeliveryStatus::Dead)).await?;
             let counts = context.store.delivery_count(&filter).await?;
@@ -73,7 +74,7 @@ impl Redeliver {
         };
         let without_endpoint = without_endpoint(context, asked.merchants()).await?;
         warn(&without_endpoint)?;
-        let mut outcome = Outcome {
+        let mut report = Requeued {
             matched: asked.number(),
             requeued: 0,
             dry_run: self.dry_run,
@@ -81,15 +82,15 @@ impl Redeliver {
             deliveries: None,
         };
         if self.dry_run {
-            outcome.deliveries = Some(asked.first(context).await?);
+            report.deliveries = Some(asked.first(context).await?);
         } else {
-            outcome.requeued = asked.requeue(context, SystemClock.now()).await?;
+            report.requeued = asked.requeue(context, SystemClock.now()).await?;
         }
-        Ok(output::print(self.format, &outcome, || outcome.text())?)
+        Ok(output::print(self.format, &report, || report.text())?)
     }
 }
 
-impl Outcome {
+impl Requeued {
     fn text(&self) -> String {
         let Some(deliveries) = &self.deliveries else {
             return format!("{} requeued.", counted(self.requeued));
@@ -122,7 +123,7 @@ impl Asked {
         }
     }
 
-    async fn first(self, context: &Context) -> Result<Vec<Printed>, CommandFault> {
+    async fn first(self, context: &Context) -> Result<Vec<Printed>, CommandError> {
         let first = match self {
             Self::Named(named) => named,
             Self::Matching(filter, _) => context.store.delivery_search(&filter, None, SHOWN_MAX).await?,
@@ -131,7 +132,7 @@ impl Asked {
     }
 
     /// Gives the number of those that were requeued.
-    async fn requeue(self, context: &Context, at: Timestamp) -> Result<usize, CommandFault> {
+    async fn requeue(self, context: &Context, at: Timestamp) -> Result<usize, CommandError> {
         let total = self.number();
         match self {
             Self::Named(named) => {
@@ -146,7 +147,7 @@ impl Asked {
                 match walked {
                     Err(fault) if requeued > 0 => {
                         let done = counted(requeued);
-                        Err(CommandFault::Refused(format!("{done} requeued, and then: {fault}")))
+                        Err(CommandError::Refused(format!("{done} requeued, and then: {fault}")))
                     }
                     walked => walked.map(|()| requeued),
                 }
@@ -160,12 +161,12 @@ fn key((merchant, delivery): &(MerchantId, Delivery)) -> (MerchantId, DeliveryId
 }
 
 /// The deliveries with these ids, if all of them are there and dead.
-async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId, Delivery)>, CommandFault> {
+async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId, Delivery)>, CommandError> {
     let ids: BTreeSet<DeliveryId> = ids.iter().copied().collect();
     let ids: Vec<DeliveryId> = ids.into_iter().collect();
     if ids.len() > BATCH_MAX {
         let text = format!("{} deliveries are named, at most {BATCH_MAX} can be", ids.len());
-        return Err(CommandFault::Refused(text));
+        return Err(CommandError::Refused(text));
     }
     let found = context.store.delivery_find_many(&ids).await?;
     let statuses: BTreeMap<DeliveryId, DeliveryStatus> =
@@ -179,14 +180,14 @@ async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId,
     if problems.is_empty() {
         return Ok(found);
     }
-    Err(CommandFault::Refused(format!("nothing was requeued:\n  {}", problems.join("\n  "))))
+    Err(CommandError::Refused(format!("nothing was requeued:\n  {}", problems.join("\n  "))))
 }
 
 /// Those of the merchants that have no endpoint.
 async fn without_endpoint(
     context: &Context,
     merchants: BTreeSet<MerchantId>,
-) -> Result<Vec<MerchantId>, CommandFault> {
+) -> Result<Vec<MerchantId>, CommandError> {
     let mut without = Vec::new();
     for merchant in merchants {
         if context.store.endpoint_find(merchant).await?.is_none() {
@@ -219,7 +220,7 @@ async fn walk(
     at: Timestamp,
     progress: &Progress,
     requeued: &mut usize,
-) -> Result<(), CommandFault> {
+) -> Result<(), CommandError> {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     for (merchant, _) in counts {
         let filter = DeliveryFilter { merchant: Some(*merchant), ..filter.clone() };
@@ -248,17 +249,17 @@ async fn requeue(
     batch: &[(MerchantId, DeliveryId)],
     least: usize,
     at: Timestamp,
-) -> Result<usize, CommandFault> {
+) -> Result<usize, CommandError> {
     if batch.is_empty() {
         return Ok(0);
     }
     let merchants: BTreeSet<MerchantId> = batch.iter().map(|(merchant, _)| *merchant).collect();
-    let mut work = context.outbox().begin().await?;
+    let mut work = context.command_outbox().begin().await?;
     let lock = work.merchant_lock(&merchants.iter().copied().collect::<Vec<_>>()).await?;
     let requeued = work.requeue(&lock, batch, at).await?;
     if requeued.len() < least {
         let text = "nothing was requeued: some of the deliveries were sent again by others just now";
-        return Err(CommandFault::Refused(text.to_owned()));
+        return Err(CommandError::Refused(text.to_owned()));
     }
     work.commit().await?;
     Ok(requeued.len())

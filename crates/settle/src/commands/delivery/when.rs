@@ -5,8 +5,7 @@ use std::time::Duration;
 use jiff::{Span, SpanRelativeTo};
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
-
-use crate::system::SystemClock;
+use settle_wiring::system::SystemClock;
 
 /// An RFC 3339 time, or a duration before now.
 pub(super) fn parse(text: &str) -> Result<Timestamp, String> {

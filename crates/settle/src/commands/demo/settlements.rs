@@ -4,9 +4,9 @@ use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::quote::{FixedSide, QuoteInput, quote};
 use settle_domain::seams::Clock;
 use settle_domain::settlement::{CompletedSettlement, Settlement};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 
-use crate::commands::CommandFault;
-use crate::system::{SystemClock, SystemEntropy};
+use crate::commands::CommandError;
 
 /// What is paid in: the currency, the amount, and the currency's price of one USDC.
 const PAYMENTS: [(&str, &str, &str, u8); 4] = [
@@ -23,9 +23,9 @@ const USDC_DECIMALS: u8 = 6;
 pub(super) fn settlement(
     merchant_id: MerchantId,
     number: usize,
-) -> Result<CompletedSettlement, CommandFault> {
+) -> Result<CompletedSettlement, CommandError> {
     let (currency, amount, rate, decimals) = PAYMENTS[number % PAYMENTS.len()];
-    let wrong = |what: &str| CommandFault::Refused(format!("{what} of the demo is not right"));
+    let wrong = |what: &str| CommandError::Refused(format!("{what} of the demo is not right"));
     let decimal = |text: &str| text.parse().map_err(|_| wrong("an amount"));
     let input = QuoteInput {
         fixed_side: FixedSide::Incoming,

@@ -6,9 +6,9 @@ use axum::http::StatusCode;
 use settle_domain::seams::Clock;
 use settle_domain::settlement::Settlement;
 use settle_store::QueueDepth;
+use settle_wiring::system::SystemClock;
 
 use crate::receiver::{Arrival, Verdict};
-use crate::system::SystemClock;
 
 /// The last words.
 pub(super) const FAREWELL: &str = "The demo has ended, and nothing of it is left.";

@@ -9,7 +9,7 @@ use serde_json::Value;
 use settle_domain::ids::MerchantId;
 use settle_domain::settlement::{CompletedSettlement, parse, parse_object};
 
-use crate::commands::CommandFault;
+use crate::commands::CommandError;
 use crate::commands::progress::Progress;
 
 /// The longest line, in bytes.
@@ -37,7 +37,7 @@ impl Merchants {
         self.0.keys().copied().collect()
     }
 
-    pub fn refuse_unknown(&self, known: &[MerchantId]) -> Result<(), CommandFault> {
+    pub fn refuse_unknown(&self, known: &[MerchantId]) -> Result<(), CommandError> {
         let known: HashSet<&MerchantId> = known.iter().collect();
         let unknown = self.0.iter().filter(|(merchant, _)| !known.contains(merchant));
         let problems = unknown
@@ -52,8 +52,8 @@ impl Merchants {
 impl Lines {
     /// Opens the file. Standard input, or anything else that can be read only once, is copied to a temporary
     /// file first.
-    pub fn open(path: &Path, merchant: Option<MerchantId>) -> Result<Lines, CommandFault> {
-        let refused = |fault: io::Error| CommandFault::Refused(format!("{}: {fault}", path.display()));
+    pub fn open(path: &Path, merchant: Option<MerchantId>) -> Result<Lines, CommandError> {
+        let refused = |fault: io::Error| CommandError::Refused(format!("{}: {fault}", path.display()));
         let file = if path == Path::new("-") {
             spooled(&mut io::stdin().lock()).map_err(refused)?
         } else {
@@ -69,7 +69,7 @@ impl Lines {
     }
 
     /// Finds every problem, and the merchants.
-    pub fn check(&self, progress: &Progress) -> Result<Merchants, CommandFault> {
+    pub fn check(&self, progress: &Progress) -> Result<Merchants, CommandError> {
         let mut merchants = BTreeMap::new();
         let (mut problems, mut unlisted) = (Vec::new(), 0);
         self.each(progress, |number, text| {
@@ -92,7 +92,7 @@ impl Lines {
     pub fn read<'a>(
         &'a self,
         progress: &'a Progress,
-    ) -> Result<impl Iterator<Item = Result<Line, CommandFault>> + 'a, CommandFault> {
+    ) -> Result<impl Iterator<Item = Result<Line, CommandError>> + 'a, CommandError> {
         let numbered = self.numbered()?;
         Ok(numbered.filter_map(move |numbered| {
             let (number, text) = match numbered {
@@ -106,7 +106,7 @@ impl Lines {
             // It was good a moment ago: whoever changed it meanwhile changes nothing here.
             let parsed = self
                 .parse(&text)
-                .map_err(|_| CommandFault::Refused(format!("line {number}: the file has changed")));
+                .map_err(|_| CommandError::Refused(format!("line {number}: the file has changed")));
             Some(parsed.map(|settlement| Line { number, settlement }))
         }))
     }
@@ -114,8 +114,8 @@ impl Lines {
     fn each(
         &self,
         progress: &Progress,
-        mut take: impl FnMut(usize, Vec<u8>) -> Result<(), CommandFault>,
-    ) -> Result<(), CommandFault> {
+        mut take: impl FnMut(usize, Vec<u8>) -> Result<(), CommandError>,
+    ) -> Result<(), CommandError> {
         for numbered in self.numbered()? {
             let (number, text) = numbered?;
             progress.advance(text.len() + 1);
@@ -128,7 +128,7 @@ impl Lines {
 
     fn numbered(
         &self,
-    ) -> Result<impl Iterator<Item = Result<(usize, Vec<u8>), CommandFault>> + '_, CommandFault> {
+    ) -> Result<impl Iterator<Item = Result<(usize, Vec<u8>), CommandError>> + '_, CommandError> {
         let mut file = &self.file;
         file.rewind()?;
         let mut reader = BufReader::with_capacity(LINE_BYTES_MAX, file);
@@ -164,7 +164,7 @@ fn spooled(source: &mut impl io::Read) -> io::Result<File> {
 }
 
 /// The next line without its end, or `None` after the last.
-fn bounded_line(reader: &mut impl BufRead, number: usize) -> Result<Option<Vec<u8>>, CommandFault> {
+fn bounded_line(reader: &mut impl BufRead, number: usize) -> Result<Option<Vec<u8>>, CommandError> {
     let mut text = Vec::new();
     let limit = u64::try_from(LINE_BYTES_MAX + 1).unwrap_or(u64::MAX);
     let read = io::Read::take(reader, limit).read_until(b'\n', &mut text)?;
@@ -175,17 +175,17 @@ fn bounded_line(reader: &mut impl BufRead, number: usize) -> Result<Option<Vec<u
         text.pop();
     }
     if text.len() > LINE_BYTES_MAX {
-        return Err(CommandFault::Refused(format!("line {number}: is longer than {LINE_BYTES_MAX} bytes")));
+        return Err(CommandError::Refused(format!("line {number}: is longer than {LINE_BYTES_MAX} bytes")));
     }
     Ok(Some(text))
 }
 
-fn refuse(mut problems: Vec<String>, unlisted: usize) -> Result<(), CommandFault> {
+fn refuse(mut problems: Vec<String>, unlisted: usize) -> Result<(), CommandError> {
     if problems.is_empty() {
         return Ok(());
     }
     if unlisted > 0 {
         problems.push(format!("and {unlisted} more problems"));
     }
-    Err(CommandFault::Refused(format!("nothing was imported:\n  {}", problems.join("\n  "))))
+    Err(CommandError::Refused(format!("nothing was imported:\n  {}", problems.join("\n  "))))
 }

@@ -1,0 +1,33 @@
+//! Who may use the service: merchants, their API keys, and operators. Whoever adds, lists or revokes them, a
+//! command or an API, does it through here, so that the same rules hold for all.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`merchants`] | adds and lists merchants |
+//! | [`keys`] | makes, lists and revokes the API keys of a merchant |
+//! | [`operators`] | adds, lists and revokes operators |
+//! | `names` | what people may call them |
+
+pub mod keys;
+pub mod merchants;
+mod names;
+pub mod operators;
+
+pub use names::{NAME_BYTES_MAX, NameFault};
+
+/// What was asked for was not done, and nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum AccountError {
+    /// A name cannot be used.
+    #[error("the name {0}")]
+    Name(NameFault),
+    /// The label of a key cannot be used.
+    #[error("the label {0}")]
+    Label(NameFault),
+    /// Another operator has the name.
+    #[error("there is an operator {0} already")]
+    NameTaken(String),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] settle_store::StoreError),
+}

@@ -1,0 +1,258 @@
+//! The benchmark: the real service in its own process, on a store of its own, beside the limits of the same
+//! machine in the same run.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `scratch`, `postgres` | the scratch store and the merchants in it |
+//! | `history` | a store with many rows in it |
+//! | `service` | the real `serve`, its processor time and memory |
+//! | `process`, `part`, `bare_file` | processes of its own, and what the limits are measured with |
+//! | `load`, `client` | who posts settlements |
+//! | `arrivals` | who takes notifications |
+//! | `scenarios` | what is measured |
+//! | `durations` | percentiles |
+//! | `progress`, `figures`, `report`, `plot`, `axis` | what comes of it |
+
+mod arrivals;
+mod axis;
+mod bare_file;
+mod client;
+mod durations;
+mod error;
+mod figures;
+mod history;
+mod load;
+mod part;
+mod plot;
+mod postgres;
+mod process;
+mod progress;
+mod report;
+mod scenarios;
+mod scratch;
+mod service;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+
+pub use error::BenchError;
+
+use figures::{Figure, table};
+use history::History;
+use progress::Progress;
+use report::{Machine, Report, Timing};
+use scenarios::{Measured, Plan, Samples, Scale};
+use scratch::StoreKind;
+
+/// Everything, as it is measured for the documentation.
+const USUAL: Scale = Scale {
+    notifications: 100_000,
+    merchants: 100,
+    steady: Duration::from_secs(10),
+    flood: Duration::from_secs(10),
+    patience: Duration::from_mins(5),
+    sizes: &[10_000, 100_000, 1_000_000],
+    samples: Samples { rounds: 5, records: 12, record_rows: 100, reads: 600 },
+};
+/// The same with a decade more in the store, which takes its time and its place on the disk.
+const FULL: Scale = Scale { sizes: &[10_000, 100_000, 1_000_000, 10_000_000], ..USUAL };
+/// Just enough to see that it runs and loses nothing.
+const QUICK: Scale = Scale {
+    notifications: 2_000,
+    merchants: 20,
+    steady: Duration::from_secs(1),
+    flood: Duration::from_millis(300),
+    patience: Duration::from_secs(30),
+    sizes: &[100, 1_000, 10_000],
+    samples: Samples { rounds: 1, records: 8, record_rows: 5, reads: 40 },
+};
+
+/// Measure how fast this machine is, on a store of its own
+#[derive(Debug, Args)]
+#[command(disable_help_subcommand = true, args_conflicts_with_subcommands = true)]
+pub struct Bench {
+    #[command(subcommand)]
+    part: Option<part::Part>,
+    /// The store to measure
+    #[arg(long, value_enum, default_value = "sqlite")]
+    store: StoreKind,
+    /// Only these scenarios [default: all of them]
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "SCENARIO,…")]
+    scenario: Vec<Scenario>,
+    /// Also write the figures to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Also draw arrivals and latencies over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Measure little: to see that it runs
+    #[arg(long)]
+    quick: bool,
+    /// Also measure growth with 10 million rows
+    #[arg(long, conflicts_with = "quick")]
+    full: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    /// Notifications recorded in batches, and one a call
+    Deliver,
+    /// From the call to the arrival, at 50/s and at 500/s
+    Latency,
+    /// A kill -9 in the middle, and a restart at once
+    Recovery,
+    /// One merchant's endpoint hangs: what the others notice
+    Isolation,
+    /// Pages of 50
+    Lists,
+    /// The same page, claim and record with more and more rows in the store
+    Growth,
+    /// From the start of the process to ready, and idle memory
+    Start,
+    /// What the same client does without store and signing, and the store without us
+    Limits,
+}
+
+impl Bench {
+    /// Measures what was asked for, and prints it.
+    pub async fn run(self) -> Result<(), BenchError> {
+        if let Some(part) = self.part {
+            return part.run().await;
+        }
+        for file in self.json.iter().chain(&self.plot) {
+            let opened = std::fs::File::options().create(true).append(true).open(file);
+            opened.map_err(|fault| BenchError::Failed(format!("{}: {fault}", file.display())))?;
+        }
+        let mut hung_up = signal(SignalKind::hangup())?;
+        let mut terminated = signal(SignalKind::terminate())?;
+        // Nothing stays behind: neither the processes nor gigabytes of scratch stores.
+        tokio::select! {
+            measured = self.measure_all() => measured,
+            _ = tokio::signal::ctrl_c() => Err(interrupted()),
+            _ = hung_up.recv() => Err(interrupted()),
+            _ = terminated.recv() => Err(interrupted()),
+        }
+    }
+
+    async fn measure_all(&self) -> Result<(), BenchError> {
+        let scale = match (self.quick, self.full) {
+            (true, _) => QUICK,
+            (false, true) => FULL,
+            (false, false) => USUAL,
+        };
+        let plan = Plan { store: self.store, scale, progress: Progress::new() };
+        let (mut measured, mut timings) = (Measured::default(), Vec::new());
+        let started = Instant::now();
+        // What `growth` has filled is good for `start` too.
+        let (mut history, mut failed) = (None, None);
+        for scenario in Scenario::value_variants() {
+            if !self.scenario.is_empty() && !self.scenario.contains(scenario) {
+                continue;
+            }
+            let begun = Instant::now();
+            match self.measure(*scenario, &plan, &mut history).await {
+                Ok(more) => measured.add(more),
+                // What was measured until then is worth showing.
+                Err(fault) => {
+                    failed = Some(fault);
+                    break;
+                }
+            }
+            let (scenario, seconds) = (scenario.name(), begun.elapsed().as_secs_f64());
+            timings.push(Timing { scenario, seconds });
+        }
+        plan.progress.finish();
+        let mut figures = std::mem::take(&mut measured.figures);
+        figures.extend(ratio(&figures));
+        // What is measured beside something else stands with its own kind.
+        figures.sort_by_key(|figure| Scenario::position(figure.scenario));
+        print(&mut std::io::stdout().lock(), &table(&figures))?;
+        if let Some(file) = &self.json {
+            let report = Report {
+                version: env!("CARGO_PKG_VERSION"),
+                store: self.store,
+                quick: self.quick,
+                full: self.full,
+                debug: cfg!(debug_assertions),
+                machine: Machine::this(),
+                seconds: started.elapsed().as_secs_f64(),
+                scenarios: &timings,
+                figures: &figures,
+            };
+            let text = serde_json::to_string_pretty(&report).map_err(std::io::Error::other)?;
+            std::fs::write(file, text)?;
+        }
+        if let Some(file) = &self.plot {
+            std::fs::write(file, plot::draw(&measured.arrived, &measured.latencies))?;
+        }
+        let lost = figures.iter().filter(|figure| is_loss(figure)).any(|figure| figure.value > 0.0);
+        match failed {
+            Some(fault) => Err(fault),
+            None if lost => Err(BenchError::Failed("notifications were lost, see above".to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    async fn measure(
+        &self,
+        scenario: Scenario,
+        plan: &Plan,
+        history: &mut Option<History>,
+    ) -> Result<Measured, BenchError> {
+        plan.progress.scenario(&scenario.name())?;
+        Ok(match scenario {
+            Scenario::Deliver => {
+                let mut measured = scenarios::deliver(plan, true).await?;
+                measured.add(scenarios::deliver(plan, false).await?);
+                measured
+            }
+            Scenario::Latency => scenarios::latency(plan).await?,
+            Scenario::Recovery => scenarios::recovery(plan).await?,
+            Scenario::Isolation => scenarios::isolation(plan).await?,
+            Scenario::Lists => scenarios::lists(plan).await?,
+            Scenario::Growth => {
+                let (measured, grown) = scenarios::growth(plan).await?;
+                *history = Some(grown);
+                measured
+            }
+            Scenario::Start => scenarios::start(plan, history.take()).await?,
+            Scenario::Limits => scenarios::limits(plan).await?,
+        })
+    }
+}
+
+impl Scenario {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Where a scenario stands among all of them.
+    fn position(name: &str) -> Option<usize> {
+        Scenario::value_variants().iter().position(|scenario| scenario.name() == name)
+    }
+}
+
+/// Writes a line, for people or for whoever started this process.
+fn print(to: &mut dyn Write, text: &str) -> std::io::Result<()> {
+    writeln!(to, "{text}")?;
+    to.flush()
+}
+
+fn interrupted() -> BenchError {
+    BenchError::Failed("interrupted".to_owned())
+}
+
+fn is_loss(figure: &Figure) -> bool {
+    figure.name.ends_with("lost") || figure.name.ends_with("wrong state")
+}
+
+/// How close `deliver` comes to the bare client, where both were measured.
+fn ratio(figures: &[Figure]) -> Option<Figure> {
+    let value = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
+    let (delivered, bare) = (value("batched: deliveries")?, value("bare POSTs of the same client")?);
+    Some(Figure::new("deliver", "batched, of the bare POSTs", delivered / bare, "×").at_least(0.35))
+}

@@ -1,0 +1,163 @@
+//! A PostgreSQL of the run's own.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::error::BenchError;
+use crate::process::{cpu_seconds, cpu_seconds_with_ended};
+
+/// How long a PostgreSQL may take to start.
+const POSTGRES_START_TIMEOUT: Duration = Duration::from_secs(30);
+const POSTGRES_POLL: Duration = Duration::from_millis(50);
+/// Where Debian keeps PostgreSQL's programs.
+const POSTGRES_FOLDER: &str = "/usr/lib/postgresql";
+
+/// A throw-away PostgreSQL with its own defaults: what is committed is on the disk.
+pub(crate) struct Postgres {
+    server: Child,
+    binaries: PathBuf,
+    pub(crate) url: String,
+}
+
+impl Postgres {
+    pub(crate) async fn start(folder: &Path) -> Result<Postgres, BenchError> {
+        let binaries = newest_binaries()?;
+        let home = folder.join("postgres");
+        std::fs::create_dir(&home)?;
+        let data = home.join("data");
+        if is_root() {
+            // PostgreSQL refuses to be root, and its user must get there.
+            let owned = Command::new("chown").arg("postgres:postgres").arg(&home).status()?;
+            let opened = Command::new("chmod").arg("711").arg(folder).status()?;
+            if !(owned.success() && opened.success()) {
+                return Err(BenchError::Failed("the folder of PostgreSQL cannot be made".to_owned()));
+            }
+        }
+        let log = std::fs::File::create(folder.join("postgres.log"))?;
+        let made = as_postgres(&binaries.join("initdb"))
+            .arg("--pgdata")
+            .arg(&data)
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"])
+            .current_dir(&home)
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?)
+            .status()?;
+        if !made.success() {
+            return Err(BenchError::Failed("initdb failed".to_owned()));
+        }
+        let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let server = as_postgres(&binaries.join("postgres"))
+            .arg("-D")
+            .arg(&data)
+            .arg("-k")
+            .arg(&home)
+            .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=100"])
+            .args(["-c", "shared_buffers=256MB"])
+            .current_dir(&home)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()?;
+        let url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+        let postgres = Postgres { server, binaries, url };
+        let started = Instant::now();
+        let ready = || {
+            Command::new(postgres.binaries.join("pg_isready"))
+                .args(["--quiet", "--host=127.0.0.1", &format!("--port={port}")])
+                .status()
+        };
+        while !ready()?.success() {
+            if started.elapsed() > POSTGRES_START_TIMEOUT {
+                return Err(BenchError::Failed("PostgreSQL does not start".to_owned()));
+            }
+            tokio::time::sleep(POSTGRES_POLL).await;
+        }
+        Ok(postgres)
+    }
+
+    /// Makes a table without an index but its key.
+    pub(crate) fn bare_table(&self) -> Result<(), BenchError> {
+        let table = "CREATE TABLE bare (id bigserial PRIMARY KEY, record text NOT NULL)";
+        let made = Command::new(self.binaries.join("psql"))
+            .args(["--quiet", "--no-psqlrc", "--command", table, &self.url])
+            .stdin(Stdio::null())
+            .status()?;
+        if made.success() { Ok(()) } else { Err(BenchError::Failed("psql failed".to_owned())) }
+    }
+
+    /// Transactions a second that each add so many rows to that table, as PostgreSQL's own benchmark has it.
+    pub(crate) fn bare_commits(
+        &self,
+        folder: &Path,
+        record_bytes: usize,
+        rows: usize,
+        callers: usize,
+        time: Duration,
+    ) -> Result<f64, BenchError> {
+        let script = folder.join("bare.sql");
+        let text = format!(
+            "INSERT INTO bare (record) SELECT repeat('x', {record_bytes}) FROM generate_series(1, {rows});\n"
+        );
+        std::fs::write(&script, text)?;
+        let mut command = Command::new(self.binaries.join("pgbench"));
+        command
+            .args(["--no-vacuum", "--protocol=prepared", "--jobs=2"])
+            .arg(format!("--client={callers}"))
+            .arg(format!("--time={}", time.as_secs().max(1)))
+            .arg("--file")
+            .arg(&script)
+            .arg(&self.url)
+            .stdin(Stdio::null());
+        let output = tokio::task::block_in_place(|| command.output())?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
+        let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+        rate.ok_or_else(|| BenchError::Failed(format!("pgbench failed: {}", said())))
+    }
+
+    /// Of the server and its children, those that have ended too.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        let parent = self.server.id();
+        let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let children = pids.filter(|pid| parent_of(*pid) == Some(parent));
+        cpu_seconds_with_ended(parent) + children.map(cpu_seconds).sum::<f64>()
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // SIGQUIT would leave the data in need of recovery, which nobody will read again.
+        let _ = Command::new("kill").args(["-QUIT", &self.server.id().to_string()]).status();
+        let _ = self.server.wait();
+    }
+}
+
+fn parent_of(process: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn as_postgres(program: &Path) -> Command {
+    if !is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(program);
+    command
+}
+
+fn newest_binaries() -> Result<PathBuf, BenchError> {
+    let missing =
+        || BenchError::Failed(format!("no PostgreSQL in {POSTGRES_FOLDER}: apt-get install postgresql"));
+    let versions = std::fs::read_dir(POSTGRES_FOLDER).map_err(|_| missing())?;
+    let newest = versions.filter_map(Result::ok).max_by_key(|entry| {
+        entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()).unwrap_or(0)
+    });
+    Ok(newest.ok_or_else(missing)?.path().join("bin"))
+}

@@ -1,0 +1,229 @@
+//! What the same page, claim and record cost when there is more in the store.
+//!
+//! The sizes are measured minutes apart, and the machine is not the same a minute later. So after every call
+//! comes another one that asks the store for no row of it, and growth is measured against that: in rounds, of
+//! which the middle one counts.
+
+use std::time::Instant;
+
+use settle_domain::seams::Clock;
+use settle_store::Ask;
+use settle_wiring::system::SystemClock;
+
+use super::{Measured, Plan, Usage};
+use crate::client::Client;
+use crate::durations::Durations;
+use crate::error::BenchError;
+use crate::figures::{Figure, number};
+use crate::history::History;
+use crate::load::batch;
+use crate::service::Service;
+
+/// Deliveries that a claim asks for: half the window of a merchant that answers well, as it is asked for.
+const CLAIMED: u32 = 32;
+/// What is measured, in the order in which it is measured at each size.
+const COSTS: [&str; 4] = ["record", "claim", "page of settlements", "page of deliveries"];
+/// Asks the store for its migrations, of which there are always as many.
+const BESIDE: &str = "/readyz";
+/// How much dearer ten times the rows may make it.
+const DECADE_MAX: f64 = 1.15;
+
+/// How often each cost is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Samples {
+    /// An odd number.
+    pub(crate) rounds: usize,
+    /// Calls that record in a round, and settlements in each.
+    pub(crate) records: usize,
+    pub(crate) record_rows: usize,
+    /// Claims in a round, and pages of each kind.
+    pub(crate) reads: usize,
+}
+
+impl Samples {
+    /// Calls that are made before any is counted: caches and plans are the same at each size then.
+    const fn warm_up(calls: usize) -> usize {
+        calls / 4
+    }
+
+    /// Settlements that measuring adds.
+    fn rows(self) -> usize {
+        self.rounds * (self.records + Samples::warm_up(self.records)) * self.record_rows
+    }
+}
+
+/// The cost at each size, all of it one merchant's. Nobody asks for a vacuum or an analysis in between: a
+/// store must be good as it is.
+///
+/// Gives the history too, for whoever needs one.
+pub(crate) async fn growth(plan: &Plan) -> Result<(Measured, History), BenchError> {
+    let mut history = History::new(plan.store).await?;
+    let token = history.scratch.operator(&history.context).await?;
+    // Without the dispatcher: what is recorded stays pending until the claims are measured.
+    let service = Service::start_without_dispatcher(&history.scratch).await?;
+    let usage = Usage::begin(&history.scratch);
+    let mut costs: Vec<Vec<Cost>> = Vec::new();
+    for size in plan.scale.sizes {
+        // As many as there should be are there in the middle of it.
+        history.grow(size - plan.scale.samples.rows() / 2, &plan.progress).await?;
+        plan.progress.step(&format!("measuring with {}", short(*size)), 0);
+        costs.push(measure(&mut history, &service, &token, plan.scale.samples).await?);
+    }
+    let mut figures = figures(plan.scale.sizes, &costs);
+    figures.extend(usage.figures("growth", "", &history.scratch, service.cpu_seconds()));
+    Ok((Measured::of(figures), history))
+}
+
+/// The costs at the present size, in the order of their names.
+async fn measure(
+    history: &mut History,
+    service: &Service,
+    token: &str,
+    samples: Samples,
+) -> Result<Vec<Cost>, BenchError> {
+    let mut costs = COSTS.map(|_| Vec::new());
+    for _ in 0..samples.rounds {
+        let record = record(history, service, token, samples).await?;
+        let claim = claim(history, service, samples.reads).await?;
+        history.deliver_pending().await?;
+        let settlements = page(history, service, "/v1/settlements?limit=50", samples.reads).await?;
+        let deliveries = page(history, service, "/v1/webhook/deliveries?limit=50", samples.reads).await?;
+        for (rounds, cost) in costs.iter_mut().zip([record, claim, settlements, deliveries]) {
+            rounds.push(cost);
+        }
+    }
+    Ok(costs.into_iter().filter_map(middle).collect())
+}
+
+/// The round that is neither cheap nor dear, against the call beside it.
+fn middle(mut rounds: Vec<Cost>) -> Option<Cost> {
+    rounds.sort_by(|one, other| one.ratio().total_cmp(&other.ratio()));
+    rounds.get(rounds.len() / 2).copied()
+}
+
+async fn record(
+    history: &mut History,
+    service: &Service,
+    token: &str,
+    samples: Samples,
+) -> Result<Cost, BenchError> {
+    let mut client = Client::connect(service.operator).await?;
+    let mut times = Times::default();
+    for _ in 0..samples.records + Samples::warm_up(samples.records) {
+        let body = batch(&history.shop, history.rows..history.rows + samples.record_rows);
+        let asked = Instant::now();
+        let status = client.post("/operator/v1/settlements", token, &body).await?;
+        times.took.push(nanos(asked));
+        if status != 200 {
+            return Err(BenchError::Failed(format!("a batch was answered with {status}")));
+        }
+        history.rows += samples.record_rows;
+        times.beside.push(get(&mut client, BESIDE, "").await?);
+    }
+    Ok(times.cost(samples.records))
+}
+
+async fn page(history: &History, service: &Service, path: &str, reads: usize) -> Result<Cost, BenchError> {
+    let mut client = Client::connect(service.api).await?;
+    let mut other = Client::connect(service.operator).await?;
+    let mut times = Times::default();
+    for _ in 0..reads + Samples::warm_up(reads) {
+        times.took.push(get(&mut client, path, &history.shop.api_key).await?);
+        times.beside.push(get(&mut other, BESIDE, "").await?);
+    }
+    Ok(times.cost(reads))
+}
+
+/// What an answer took, in nanoseconds.
+async fn get(client: &mut Client, path: &str, key: &str) -> Result<u64, BenchError> {
+    let asked = Instant::now();
+    let (status, _) = client.get(path, key).await?;
+    let took = nanos(asked);
+    match status {
+        200 => Ok(took),
+        status => Err(BenchError::Failed(format!("{path} was answered with {status}"))),
+    }
+}
+
+async fn claim(history: &History, service: &Service, reads: usize) -> Result<Cost, BenchError> {
+    let mut client = Client::connect(service.operator).await?;
+    let ask = Ask { merchant_id: history.shop.merchant_id, number: CLAIMED };
+    let mut times = Times::default();
+    for _ in 0..reads + Samples::warm_up(reads) {
+        let asked = Instant::now();
+        let claimed = history.context.store.queue_claim(&[ask], &[], SystemClock.now()).await?;
+        times.took.push(nanos(asked));
+        if u32::try_from(claimed.len()) != Ok(CLAIMED) {
+            return Err(BenchError::Failed(format!("{} are there to be claimed", claimed.len())));
+        }
+        times.beside.push(get(&mut client, BESIDE, "").await?);
+    }
+    Ok(times.cost(reads))
+}
+
+/// What calls took, and what those beside them took, in nanoseconds.
+#[derive(Default)]
+struct Times {
+    took: Vec<u64>,
+    beside: Vec<u64>,
+}
+
+impl Times {
+    /// Of the last so many: what came before warmed up.
+    fn cost(&self, number: usize) -> Cost {
+        Cost { took: least(&self.took, number), beside: least(&self.beside, number) }
+    }
+}
+
+/// What a call costs, and the one beside it, in microseconds.
+#[derive(Clone, Copy)]
+struct Cost {
+    took: f64,
+    beside: f64,
+}
+
+impl Cost {
+    fn ratio(self) -> f64 {
+        self.took / self.beside
+    }
+}
+
+fn nanos(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What the fastest tenth of the last so many took at most, in microseconds. What a neighbour or the disk
+/// adds now and then is no cost of the rows; it moves a median by more than the target allows.
+fn least(took: &[u64], number: usize) -> f64 {
+    let counted = &took[took.len().saturating_sub(number)..];
+    counted.iter().copied().collect::<Durations>().percentile(0.1) / 1e3
+}
+
+/// Each cost at each size, and then how it changed from each size to the next.
+fn figures(sizes: &[usize], costs: &[Vec<Cost>]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for (position, name) in COSTS.iter().enumerate() {
+        let at_sizes =
+            || sizes.iter().zip(costs).filter_map(|(size, costs)| Some((*size, *costs.get(position)?)));
+        for (size, Cost { took, beside }) in at_sizes() {
+            figures.push(Figure::new("growth", format!("{name}, {}", short(size)), took, "µs"));
+            figures.push(Figure::new("growth", format!("{name}, {}: beside it", short(size)), beside, "µs"));
+        }
+        for ((small, before), (large, after)) in at_sizes().zip(at_sizes().skip(1)) {
+            let ratio = after.ratio() / before.ratio();
+            let decades = (number(large) / number(small)).log10();
+            let name = format!("{name}, {} → {}", short(small), short(large));
+            figures.push(Figure::new("growth", name, ratio.powf(1.0 / decades), "×").at_most(DECADE_MAX));
+        }
+    }
+    figures
+}
+
+/// A number of rows as people say it.
+pub(crate) fn short(rows: usize) -> String {
+    match rows {
+        1_000_000.. => format!("{}M rows", rows / 1_000_000),
+        1_000.. => format!("{}k rows", rows / 1_000),
+        _ => format!("{rows} rows"),
+    }
+}

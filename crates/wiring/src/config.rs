@@ -1,0 +1,214 @@
+//! The settings: defaults from one documented file, then `settle.toml`, then the environment.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use secrecy::SecretString;
+use serde::Deserialize;
+use settle_notify::alerts::AlertUrl;
+use settle_shards::keeper::Keeper;
+
+mod load;
+mod show;
+mod text;
+
+pub use load::{ConfigError, DEFAULTS, Environment, LISTEN_SECRET_VARIABLE, environment, load};
+pub use show::{Shown, shown, without_secrets};
+pub use text::parse_duration;
+
+/// Everything that can be set. `defaults.toml` says what each is for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    database_url: SecretString,
+    /// The folder for what the service makes for itself.
+    pub data_dir: PathBuf,
+    /// The master key ring; empty when it is to be made.
+    pub master_key: SecretString,
+    /// The database.
+    pub database: Database,
+    /// The merchant API.
+    pub api: Api,
+    /// The operator's listener.
+    pub operator: Operator,
+    /// Notifications.
+    pub webhook: Webhook,
+    /// Alerts.
+    pub alerts: Alerts,
+    /// Logs.
+    pub log: Log,
+    /// Stopping.
+    pub shutdown: Shutdown,
+}
+
+/// The database.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Database {
+    /// Connections to PostgreSQL, at most.
+    pub connections_max: NonZeroU32,
+}
+
+/// The merchant API.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Api {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Requests per second and key; 0 is unlimited.
+    pub requests_per_second: u32,
+    /// Requests a key may make at once.
+    pub requests_burst: NonZeroU32,
+    /// Connections at once.
+    pub connections_max: NonZeroU32,
+    /// How long the head of a request may take.
+    #[serde(deserialize_with = "text::duration")]
+    pub header_timeout: Duration,
+    /// How long a body may take.
+    #[serde(deserialize_with = "text::duration")]
+    pub body_timeout: Duration,
+    /// How long an answer may be left unread.
+    #[serde(deserialize_with = "text::duration")]
+    pub write_timeout: Duration,
+    /// How long an answer may take.
+    #[serde(deserialize_with = "text::duration")]
+    pub request_timeout: Duration,
+}
+
+/// The operator's listener.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Operator {
+    /// Where it listens.
+    pub listen: SocketAddr,
+}
+
+/// Notifications.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Webhook {
+    /// How long one attempt may take.
+    #[serde(deserialize_with = "text::duration")]
+    pub timeout: Duration,
+    /// The wait after the first failed attempt.
+    #[serde(deserialize_with = "text::duration")]
+    pub retry_first: Duration,
+    /// The longest wait.
+    #[serde(deserialize_with = "text::duration")]
+    pub retry_max: Duration,
+    /// Attempts in a cycle.
+    pub max_attempts: NonZeroU32,
+    /// How long a node may be silent before others take over what it sends.
+    #[serde(deserialize_with = "text::duration")]
+    pub lease: Duration,
+    /// Deliveries in flight at once.
+    pub in_flight: NonZeroU32,
+    /// Deliveries of one merchant in flight at once.
+    pub in_flight_per_merchant: NonZeroU32,
+    /// Networks the guard lets through besides public ones.
+    #[serde(deserialize_with = "text::list")]
+    pub allow_networks: Vec<IpNet>,
+    /// Whether plain http is accepted.
+    pub allow_http: bool,
+    /// Name servers the guard asks; empty for the system's.
+    #[serde(deserialize_with = "text::list")]
+    pub nameservers: Vec<SocketAddr>,
+    /// A PEM file with certificates to trust besides the web's; empty for none.
+    pub extra_roots: PathBuf,
+}
+
+/// Alerts.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Alerts {
+    /// Where operations are alerted, if anywhere.
+    #[serde(deserialize_with = "text::optional")]
+    pub url: Option<AlertUrl>,
+}
+
+/// Logs.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// What is logged.
+    pub level: String,
+    /// How it is written.
+    pub format: LogFormat,
+}
+
+/// How logs are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    /// Lines for people.
+    Text,
+    /// JSON, an object a line.
+    Json,
+}
+
+/// Stopping.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shutdown {
+    /// How long requests under way may take to finish.
+    #[serde(deserialize_with = "text::duration")]
+    pub timeout: Duration,
+}
+
+impl Config {
+    /// Settings that are fine one by one and not together.
+    fn check(&self) -> Result<(), String> {
+        if self.webhook.timeout >= self.api.request_timeout {
+            // A request for a test delivery waits for the attempt.
+            return Err("webhook.timeout must be shorter than api.request_timeout".to_owned());
+        }
+        let lease_min = Keeper::lease_min(self.webhook.timeout);
+        if self.webhook.lease < lease_min {
+            // Otherwise a shard could change hands while an attempt is under way, and be sent twice.
+            return Err(format!(
+                "webhook.lease must be at least webhook.timeout and 5s, which is {lease_min:?}"
+            ));
+        }
+        if self.webhook.retry_first > self.webhook.retry_max {
+            return Err("webhook.retry_first must not be longer than webhook.retry_max".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The URL of the database: what is set, or else the SQLite file in the data folder. It may hold a
+    /// password.
+    #[must_use]
+    pub fn database_url(&self) -> SecretString {
+        use secrecy::ExposeSecret;
+        if self.database_url.expose_secret().is_empty() {
+            return format!("sqlite://{}", self.data_dir.join("settle.db").display()).into();
+        }
+        self.database_url.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        for (name, value, words) in [
+            ("SETTLE_WEBHOOK__TIMEOUT", "30s", "webhook.timeout must be shorter than api.request_timeout"),
+            (
+                "SETTLE_WEBHOOK__LEASE",
+                "14s",
+                "webhook.lease must be at least webhook.timeout and 5s, which is 15s",
+            ),
+            ("SETTLE_WEBHOOK__RETRY_FIRST", "2h", "webhook.retry_first must not be longer"),
+        ] {
+            let refused = load(None, &vec![(name.to_owned(), value.to_owned())]).unwrap_err().to_string();
+            assert!(refused.contains(words), "{refused}");
+        }
+    }
+}

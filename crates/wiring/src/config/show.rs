@@ -1,0 +1,71 @@
+//! What `settle config show` prints: every setting, its value and where it comes from, without secrets.
+
+use figment::Figment;
+use figment::value::Value;
+use secrecy::ExposeSecret;
+use serde::Serialize;
+
+use super::Config;
+use super::load::{ENVIRONMENT, leaves, variable};
+
+/// One setting in force.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Shown {
+    /// The key, as `section.key`.
+    pub key: String,
+    /// The value; a secret is only said to be set.
+    pub value: String,
+    /// `default`, the file or the variable.
+    pub source: String,
+}
+
+/// Every setting in force.
+#[must_use]
+pub fn shown(figment: &Figment, config: &Config) -> Vec<Shown> {
+    let shown = leaves(figment).into_iter().flatten().map(|(key, value)| {
+        let source =
+            figment.find_metadata(&key).map_or("default".to_owned(), |metadata| match &metadata.source {
+                Some(source) if source.file_path().is_some() => source.to_string(),
+                _ if metadata.name == ENVIRONMENT => variable(&key),
+                _ => "default".to_owned(),
+            });
+        // Empty means a file in the data folder: what is in force is what matters here.
+        let value = match key.as_str() {
+            "database_url" => without_secrets(config.database_url().expose_secret()),
+            _ => printable(&key, &value),
+        };
+        Shown { key, value, source }
+    });
+    shown.collect()
+}
+
+fn printable(key: &str, value: &Value) -> String {
+    let text = match value {
+        Value::String(_, text) => text.clone(),
+        Value::Num(_, number) => {
+            number.to_i128().map_or_else(|| format!("{number:?}"), |number| number.to_string())
+        }
+        Value::Bool(_, flag) => flag.to_string(),
+        other => format!("{other:?}"),
+    };
+    match key {
+        "master_key" if !text.is_empty() => "(set)".to_owned(),
+        "alerts.url" => without_secrets(&text),
+        _ => text,
+    }
+}
+
+/// A URL without its password, and without its query, which may hold one.
+#[must_use]
+pub fn without_secrets(text: &str) -> String {
+    let Ok(mut url) = url::Url::parse(text) else {
+        return if text.is_empty() { String::new() } else { "(set)".to_owned() };
+    };
+    if url.password().is_some() && url.set_password(Some("…")).is_err() {
+        return "(set)".to_owned();
+    }
+    if url.query().is_some() {
+        url.set_query(Some("…"));
+    }
+    url.to_string().replace("%E2%80%A6", "…")
+}

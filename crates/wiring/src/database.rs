@@ -1,0 +1,44 @@
+//! The store that the settings name.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use secrecy::ExposeSecret;
+use settle_store::Store;
+use settle_store_postgres::PostgresStore;
+use settle_store_sqlite::SqliteStore;
+
+use crate::WiringError;
+use crate::config::Config;
+use crate::private_files::{make_folder, make_private_file};
+
+/// The store that `database_url` names. Nothing is opened but the folder of a SQLite file.
+pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringError> {
+    let url = config.database_url();
+    let url = url.expose_secret();
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        let store = PostgresStore::new(url, config.database.connections_max.get());
+        return Ok(Arc::new(store.map_err(|fault| WiringError::Database(fault.to_string()))?));
+    }
+    if is_sqlite(url) {
+        let store = SqliteStore::new(url).map_err(|fault| WiringError::Database(fault.to_string()))?;
+        if let Some(folder) = store.path().parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            make_folder(folder)?;
+        }
+        make_private_file(store.path())?;
+        return Ok(Arc::new(store));
+    }
+    Err(WiringError::Database("starts with neither sqlite:// nor postgres://".to_owned()))
+}
+
+fn is_sqlite(url: &str) -> bool {
+    url.starts_with("sqlite:")
+}
+
+/// The file of a SQLite database, if that is what is set.
+#[must_use]
+pub fn sqlite_file(config: &Config) -> Option<PathBuf> {
+    let url = config.database_url();
+    let store = SqliteStore::new(url.expose_secret()).ok().filter(|_| is_sqlite(url.expose_secret()))?;
+    Some(store.path().to_owned())
+}

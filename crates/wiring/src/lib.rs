@@ -1,0 +1,25 @@
+//! Puts the parts together as the settings say. The only crate that names a backend.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`config`] | the settings: defaults, file, environment |
+//! | `context` | an open store with its settings and master keys |
+//! | `database` | the store that the settings name |
+//! | `master_key`, `private_files` | the master key ring, and the files that only their owner reads |
+//! | `sending` | the guard, the sender, the keeper of shards, the dispatcher and the alerter |
+//! | [`system`] | the real clock and the real randomness |
+
+pub mod config;
+mod context;
+mod database;
+mod error;
+mod master_key;
+mod private_files;
+mod sending;
+pub mod system;
+
+pub use context::Context;
+pub use database::{sqlite_file, store};
+pub use error::WiringError;
+pub use master_key::{has_master_key, key_ring, master_key_file};
+pub use sending::{DispatchParts, alerter, dispatcher, guard, keeper, sender};

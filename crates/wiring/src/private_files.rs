@@ -1,0 +1,23 @@
+//! Folders and files that their owner alone can read.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::WiringError;
+
+/// A folder that its owner alone can enter, with the folders above it.
+pub(crate) fn make_folder(path: &Path) -> Result<(), WiringError> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| WiringError::DataFolder { path: path.to_owned(), source })
+}
+
+/// An empty file that its owner alone can read, unless there is one. SQLite gives the files beside it the
+/// same mode.
+pub(crate) fn make_private_file(path: &Path) -> Result<(), WiringError> {
+    let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    match made {
+        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop).map_err(|source| WiringError::DataFolder { path: path.to_owned(), source }),
+    }
+}

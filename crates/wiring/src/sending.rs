@@ -1,0 +1,112 @@
+//! Who sends: the guard, the sender, the keeper of shards, the dispatcher and the alerter, as the settings say.
+
+use std::sync::Arc;
+
+use settle_domain::delivery::RetryPolicy;
+use settle_domain::ids::DispatcherId;
+use settle_domain::seams::Clock;
+use settle_domain::vault::KeyRing;
+use settle_notify::alerts::{AlertSender, AlertTransport, Alerter, AlerterWake, SEND_TIMEOUT};
+use settle_notify::dispatcher::lanes::InFlightLimits;
+use settle_notify::dispatcher::queue::StoreQueue;
+use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
+use settle_notify::guard::{DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT};
+use settle_notify::sender::{Sender, Transport};
+use settle_outbox::wake::Wake;
+use settle_shards::keeper::Keeper;
+use settle_shards::leases::StoreLeases;
+use settle_store::Store;
+
+use crate::WiringError;
+use crate::config::Config;
+use crate::system::{SystemClock, SystemEntropy};
+
+/// The judge of webhook URLs.
+pub fn guard(config: &Config) -> Result<Guard, WiringError> {
+    let webhook = &config.webhook;
+    let resolver = DnsResolver::new(&webhook.nameservers, RESOLVE_TIMEOUT).map_err(WiringError::Resolver)?;
+    let policy =
+        GuardPolicy { allow_networks: webhook.allow_networks.clone(), allow_http: webhook.allow_http };
+    Ok(Guard::new(policy, Arc::new(resolver)))
+}
+
+/// Who carries notifications to endpoints, through the guard.
+pub fn sender(config: &Config, guard: Guard) -> Result<Sender, WiringError> {
+    let sender = Sender::new(guard, config.webhook.timeout, &extra_roots(config)?);
+    sender.map_err(|fault| WiringError::ExtraRoots(fault.to_string()))
+}
+
+/// What sends notifications, as the settings say.
+#[must_use]
+pub fn dispatcher(config: &Config, parts: DispatchParts) -> Dispatcher {
+    let webhook = &config.webhook;
+    let number = |number: std::num::NonZeroU32| usize::try_from(number.get()).unwrap_or(usize::MAX);
+    let settings = DispatchSettings {
+        timeout: webhook.timeout,
+        retry: RetryPolicy {
+            retry_first: webhook.retry_first,
+            retry_max: webhook.retry_max,
+            attempts_max: i32::try_from(webhook.max_attempts.get()).unwrap_or(i32::MAX),
+        },
+        in_flight: InFlightLimits {
+            total: number(webhook.in_flight),
+            per_merchant: number(webhook.in_flight_per_merchant),
+        },
+        shutdown_timeout: config.shutdown.timeout,
+    };
+    Dispatcher {
+        queue: Arc::new(StoreQueue::new(parts.store, Arc::new(SystemEntropy), parts.alerter)),
+        transport: parts.transport,
+        ring: parts.ring,
+        clock: Arc::new(SystemClock),
+        wake: parts.wake,
+        settings,
+    }
+}
+
+/// The keeper of this process's shards.
+#[must_use]
+pub fn keeper(config: &Config, store: Arc<dyn Store>) -> Keeper {
+    let id = DispatcherId::new(SystemClock.now(), &SystemEntropy);
+    Keeper::new(Arc::new(StoreLeases(store)), id, config.webhook.lease)
+}
+
+/// What a dispatcher shares with the rest of the process.
+pub struct DispatchParts {
+    /// The database.
+    pub store: Arc<dyn Store>,
+    /// Who carries notifications to endpoints.
+    pub transport: Arc<dyn Transport>,
+    /// The master keys.
+    pub ring: Arc<KeyRing>,
+    /// Who says that something is due.
+    pub wake: Wake,
+    /// Who is woken when operations are to be alerted.
+    pub alerter: AlerterWake,
+}
+
+/// Who alerts operations of deliveries that died. It must be run: `alerter.run(stopped)`.
+pub fn alerter(
+    config: &Config,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+) -> Result<Alerter, WiringError> {
+    let transport = match config.alerts.url.clone() {
+        Some(url) => {
+            let sender = AlertSender::new(url, SEND_TIMEOUT, &extra_roots(config)?);
+            let sender = sender.map_err(|fault| WiringError::ExtraRoots(fault.to_string()))?;
+            Some(Arc::new(sender) as Arc<dyn AlertTransport>)
+        }
+        None => None,
+    };
+    Ok(Alerter::new(store, transport, clock))
+}
+
+/// The certificates to trust besides the web's, as PEM.
+fn extra_roots(config: &Config) -> Result<Vec<u8>, WiringError> {
+    let file = &config.webhook.extra_roots;
+    if file.as_os_str().is_empty() {
+        return Ok(Vec::new());
+    }
+    std::fs::read(file).map_err(|fault| WiringError::ExtraRoots(format!("{}: {fault}", file.display())))
+}
