@@ -11,10 +11,9 @@
 //! | `arrivals` | who takes notifications |
 //! | `scenarios` | what is measured |
 //! | `durations` | percentiles |
-//! | `progress`, `figures`, `report`, `plot`, `axis` | what comes of it |
+//! | `progress`, `figures`, `report`, `plot` | what comes of it |
 
 mod arrivals;
-mod axis;
 mod bare_file;
 mod client;
 mod durations;
@@ -187,7 +186,7 @@ impl Bench {
             std::fs::write(file, text)?;
         }
         if let Some(file) = &self.plot {
-            std::fs::write(file, plot::draw(&measured.arrived, &measured.latencies))?;
+            std::fs::write(file, plot::draw(&measured.arrived, &measured.latencies)?)?;
         }
         let lost = figures.iter().filter(|figure| is_loss(figure)).any(|figure| figure.value > 0.0);
         match failed {

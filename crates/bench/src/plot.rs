@@ -1,24 +1,46 @@
 //! What happened over time, drawn as SVG: one panel of arrivals a second, one of latencies.
 
-use std::fmt::Write;
+use std::io;
+use std::ops::Range;
 
-use crate::axis::Axis;
+use indicatif::HumanFloatCount;
+use plotters::chart::{ChartBuilder, LabelAreaPosition, SeriesLabelPosition};
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
+use plotters::element::DashedPathElement;
+use plotters::prelude::{
+    DashedLineSeries, DrawingArea, DrawingAreaErrorKind, IntoDrawingArea, IntoLogRange, LineSeries, RGBColor,
+    SVGBackend, Text,
+};
+use plotters::style::{BLACK, Color, ShapeStyle, WHITE};
+
 use crate::durations::Durations;
 use crate::figures::number;
 
-const WIDTH: f64 = 960.0;
-const PANEL_HEIGHT: f64 = 320.0;
-const LEFT: f64 = 70.0;
-/// Room for the names of the lines.
-const RIGHT: f64 = 150.0;
-const TOP: f64 = 40.0;
-const BOTTOM: f64 = 45.0;
+const WIDTH: u32 = 960;
+const PANEL_HEIGHT: u32 = 320;
+const MARGIN: u32 = 12;
+const LEFT: u32 = 70;
+const BOTTOM: u32 = 30;
+/// Numbers beside an axis, at most.
+const TICKS_MAX: usize = 10;
+const FONT: (&str, u32) = ("sans-serif", 12);
+const TITLE_FONT: (&str, u32) = ("sans-serif", 14);
+/// The line that stands before its name, and what a dashed one is made of, in pixels.
+const SAMPLE_LENGTH: i32 = 24;
+const DASH: u32 = 5;
+const GAP: u32 = 3;
 /// Slices of time that a line of arrivals is drawn through.
 const SLICES: usize = 100;
 /// Slices of a line of latencies at most, and calls that a slice has at least.
 const LATENCY_SLICES_MAX: usize = 50;
 const LATENCY_SLICE_CALLS: usize = 25;
-const COLOURS: [&str; 4] = ["#1f6feb", "#d29922", "#8250df", "#1a7f37"];
+const COLOURS: [RGBColor; 4] = [
+    RGBColor(0x1f, 0x6f, 0xeb),
+    RGBColor(0xd2, 0x99, 0x22),
+    RGBColor(0x82, 0x50, 0xdf),
+    RGBColor(0x1a, 0x7f, 0x37),
+];
 
 /// When notifications arrived, in microseconds and in this order.
 pub(crate) struct Arrived {
@@ -35,13 +57,13 @@ pub(crate) struct Latencies {
 /// A line of a panel, through points of its two axes.
 struct Line {
     name: String,
-    colour: &'static str,
+    colour: RGBColor,
     dashed: bool,
     points: Vec<(f64, f64)>,
 }
 
 /// All that was measured over time.
-pub(crate) fn draw(arrived: &[Arrived], latencies: &[Latencies]) -> String {
+pub(crate) fn draw(arrived: &[Arrived], latencies: &[Latencies]) -> io::Result<String> {
     let throughput = arrived.iter().zip(COLOURS).map(|(arrived, colour)| Line {
         name: arrived.name.to_owned(),
         colour,
@@ -55,72 +77,91 @@ pub(crate) fn draw(arrived: &[Arrived], latencies: &[Latencies]) -> String {
             slow.push(Line { name, colour, dashed, points });
         }
     }
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        2.0 * PANEL_HEIGHT
-    );
-    let throughput: Vec<Line> = throughput.collect();
-    panel(&mut svg, 0.0, "arrivals a second", &throughput, &Axis::linear(values(&throughput)));
+    let mut svg = String::new();
+    draw_panels(&mut svg, &throughput.collect::<Vec<_>>(), &slow).map_err(io::Error::other)?;
+    Ok(svg)
+}
+
+type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
+
+fn draw_panels(svg: &mut String, throughput: &[Line], slow: &[Line]) -> Drawn {
+    let area = SVGBackend::with_string(svg, (WIDTH, 2 * PANEL_HEIGHT)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let (upper, lower) = area.split_vertically(PANEL_HEIGHT);
+    panel(&upper, "arrivals a second", throughput, from_nothing(values(throughput)))?;
     let title = "from the call to the arrival, in milliseconds";
-    panel(&mut svg, PANEL_HEIGHT, title, &slow, &Axis::logarithmic(values(&slow)));
-    svg.push_str("</svg>\n");
-    svg
+    panel(&lower, title, slow, whole_decades(values(slow)).log_scale())?;
+    area.present()
 }
 
 fn values(lines: &[Line]) -> impl Iterator<Item = f64> {
     lines.iter().flat_map(|line| line.points.iter().map(|(_, value)| *value))
 }
 
-/// One panel, its upper edge at the given height.
-fn panel(svg: &mut String, top: f64, title: &str, lines: &[Line], vertical: &Axis) {
-    let seconds = lines.iter().flat_map(|line| line.points.iter().map(|(at, _)| *at));
-    let horizontal = Axis::linear(seconds);
-    let (width, height) = (WIDTH - LEFT - RIGHT, PANEL_HEIGHT - TOP - BOTTOM);
-    let x = |at: f64| LEFT + width * horizontal.place(at);
-    let y = |value: f64| top + TOP + height * (1.0 - vertical.place(value));
-    let (right, bottom) = (LEFT + width, top + TOP + height);
-    let mut draw = |text: String| {
-        svg.push_str(&text);
-        svg.push('\n');
-    };
-    draw(format!("<text x=\"{LEFT}\" y=\"{}\" font-size=\"14\">{title}</text>", top + 24.0));
-    for (value, label) in vertical.ticks() {
-        let at = y(value);
-        draw(format!("<line x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\" stroke=\"#ddd\"/>"));
-        let (x, y) = (LEFT - 8.0, at + 4.0);
-        draw(format!("<text x=\"{x}\" y=\"{y:.1}\" text-anchor=\"end\" fill=\"#555\">{label}</text>"));
+/// From 0 to the highest value.
+fn from_nothing(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let highest = values.fold(0.0, f64::max);
+    0.0..if highest > 0.0 { highest } else { 1.0 }
+}
+
+/// From the power of ten below the lowest value to the one above the highest.
+fn whole_decades(values: impl Iterator<Item = f64>) -> Range<f64> {
+    let seen = values.filter(|value| *value > 0.0);
+    let (low, high) = seen.fold((f64::MAX, 0.0), |(low, high), value| (value.min(low), value.max(high)));
+    if high <= 0.0 {
+        return 1.0..10.0;
     }
-    for (value, label) in horizontal.ticks() {
-        let at = x(value);
-        draw(format!(
-            "<line x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{}\" stroke=\"#555\"/>",
-            bottom + 5.0
-        ));
-        let y = bottom + 18.0;
-        draw(format!("<text x=\"{at:.1}\" y=\"{y}\" text-anchor=\"middle\" fill=\"#555\">{label} s</text>"));
-    }
-    draw(format!("<path d=\"M{LEFT} {} V{bottom} H{right}\" fill=\"none\" stroke=\"#555\"/>", top + TOP));
-    for (position, line) in lines.iter().enumerate() {
-        let dashes = if line.dashed { " stroke-dasharray=\"5 3\"" } else { "" };
-        let style = format!("fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\"{dashes}", line.colour);
-        let points = line.points.iter().fold(String::new(), |mut points, (at, value)| {
-            // Writing into a text cannot fail.
-            let _ = write!(points, "{:.1},{:.1} ", x(*at), y(*value));
-            points
-        });
-        draw(format!("<polyline {style} points=\"{}\"/>", points.trim_end()));
-        let (from, at) = (right + 12.0, top + TOP + 10.0 + 20.0 * number(position));
-        draw(format!("<line x1=\"{from}\" x2=\"{}\" y1=\"{at}\" y2=\"{at}\" {style}/>", from + 24.0));
-        draw(format!("<text x=\"{}\" y=\"{}\">{}</text>", from + 32.0, at + 4.0, line.name));
-    }
+    let first = low.log10().floor();
+    // One decade at least, where all values are the same power of ten.
+    10_f64.powf(first)..10_f64.powf(high.log10().ceil().max(first + 1.0))
+}
+
+/// One panel, with the given axis for the values.
+fn panel<Y>(area: &DrawingArea<SVGBackend<'_>, Shift>, title: &str, lines: &[Line], vertical: Y) -> Drawn
+where
+    Y: AsRangedCoord<Value = f64, CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>>,
+{
+    let seconds = from_nothing(lines.iter().flat_map(|line| line.points.iter().map(|(at, _)| *at)));
+    let mut chart = ChartBuilder::on(area)
+        .caption(title, TITLE_FONT)
+        .margin(MARGIN)
+        .set_label_area_size(LabelAreaPosition::Left, LEFT)
+        .set_label_area_size(LabelAreaPosition::Bottom, BOTTOM)
+        .build_cartesian_2d(seconds, vertical)?;
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(WHITE)
+        .label_style(FONT)
+        .x_labels(TICKS_MAX)
+        .y_labels(TICKS_MAX)
+        .x_label_formatter(&|at| format!("{} s", HumanFloatCount(*at)))
+        .y_label_formatter(&|value| HumanFloatCount(*value).to_string())
+        .draw()?;
     if lines.is_empty() {
-        draw(format!(
-            "<text x=\"{}\" y=\"{}\" fill=\"#555\">not measured</text>",
-            LEFT + 20.0,
-            top + TOP + 40.0
-        ));
+        let middle = (i32::try_from(WIDTH / 2).unwrap_or(0), i32::try_from(PANEL_HEIGHT / 2).unwrap_or(0));
+        return area.draw(&Text::new("not measured", middle, FONT));
     }
+    for line in lines {
+        let (points, style) = (line.points.iter().copied(), ShapeStyle::from(line.colour).stroke_width(2));
+        let drawn = if line.dashed {
+            chart.draw_series(DashedLineSeries::new(points, DASH, GAP, style))?
+        } else {
+            chart.draw_series(LineSeries::new(points, style))?
+        };
+        let gap = if line.dashed { GAP } else { 0 };
+        drawn.label(&line.name).legend(move |start| {
+            let end = (start.0 + SAMPLE_LENGTH, start.1);
+            DashedPathElement::new([start, end], DASH, gap, style)
+        });
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperRight)
+        .background_style(WHITE.mix(0.8))
+        .border_style(BLACK.mix(0.2))
+        .label_font(FONT)
+        .draw()
 }
 
 /// Arrivals a second in each slice of the time from the first to the last.
@@ -151,4 +192,36 @@ fn percentiles(calls: &[(u64, u64)], part: f64) -> Vec<(f64, f64)> {
             (number(middle) / 1e6, took.percentile(part) / 1e3)
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_is_drawn_and_named() {
+        let arrived = [Arrived { name: "batched", times: (0..1_000).map(|at| at * 500).collect() }];
+        let calls = (0..500).map(|at| (at * 2_000, 1_300 + at)).collect();
+        let latencies = [Latencies { name: "50/s".to_owned(), calls }];
+        let svg = draw(&arrived, &latencies).unwrap();
+        for text in ["arrivals a second", "batched", "50/s p99", "50/s p50", "0.1 s", "2,000"] {
+            assert!(svg.contains(text), "{text} is not in {svg}");
+        }
+        assert!(!svg.contains("not measured"), "{svg}");
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_fault() {
+        let svg = draw(&[], &[]).unwrap();
+        assert_eq!(svg.matches("not measured").count(), 2, "{svg}");
+    }
+
+    #[test]
+    fn latencies_stand_between_powers_of_ten() {
+        let decades = |values: &[f64]| format!("{:?}", whole_decades(values.iter().copied()));
+        assert_eq!(decades(&[1.3, 14.0]), "1.0..100.0");
+        assert_eq!(decades(&[0.4, 0.9]), "0.1..1.0");
+        assert_eq!(decades(&[10.0]), "10.0..100.0");
+        assert_eq!(decades(&[]), "1.0..10.0");
+    }
 }
