@@ -78,18 +78,3 @@ pub fn print_note(text: &str) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
     stderr.write_all(format!("{text}\n").as_bytes())
 }
-
-/// A name that people will read: not empty, not too long, no control characters.
-pub fn checked_name(what: &str, name: &str, bytes_max: usize) -> Result<String, String> {
-    let name = name.trim();
-    if name.is_empty() {
-        return Err(format!("{what} is empty"));
-    }
-    if name.len() > bytes_max {
-        return Err(format!("{what} is longer than {bytes_max} bytes"));
-    }
-    if name.chars().any(char::is_control) {
-        return Err(format!("{what} contains a control character"));
-    }
-    Ok(name.to_owned())
-}

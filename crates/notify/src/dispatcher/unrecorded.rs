@@ -84,6 +84,7 @@ impl Unrecorded {
 #[cfg(test)]
 mod tests {
     use settle_domain::delivery::{Delivery, DeliveryStatus};
+    use settle_domain::event::EventType;
     use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
     use settle_domain::time::Timestamp;
     use settle_store::{DeliveryState, LeaseToken, Seen, Shard, ShardLease};
@@ -95,7 +96,7 @@ mod tests {
         let delivery = Delivery {
             delivery_id: DeliveryId(Uuid::from_u128(number)),
             settlement_id: SettlementId(Uuid::nil()),
-            event_type: String::new(),
+            event_type: EventType::SettlementCompleted,
             status: DeliveryStatus::Pending,
             attempts: 1,
             created_at: Timestamp::from_micros(0),
