@@ -9,7 +9,7 @@ use settle_store::{Key, NewKey, Revocation, Store};
 use crate::AccountError;
 use crate::names::checked;
 
-/// Makes a key, and gives it with its plain text, which is kept nowhere.
+/// Makes a key, and gives it with its plain text, which nobody stores.
 pub async fn create(
     store: &dyn Store,
     ring: &KeyRing,
@@ -40,7 +40,7 @@ pub async fn list(store: &dyn Store, merchant_id: MerchantId) -> Result<Vec<Key>
     Ok(store.key_list(merchant_id).await?)
 }
 
-/// Revokes a key; it holds from the next request on, on every node.
+/// Revokes a key, effective on every node from the next request on.
 pub async fn revoke(store: &dyn Store, clock: &dyn Clock, key_id: KeyId) -> Result<Revocation, AccountError> {
     let mut tx = store.begin().await?;
     let revocation = tx.key_revoke(key_id, clock.now()).await?;

@@ -1,12 +1,12 @@
-//! Who may use the service: merchants, their API keys, and operators. Whoever adds, lists or revokes them, a
-//! command or an API, does it through here, so that the same rules hold for all.
+//! Merchants, their API keys, and operators. The commands and the benchmark add, list and revoke them through
+//! this crate, so that the same rules hold everywhere.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`merchants`] | adds and lists merchants |
 //! | [`keys`] | makes, lists and revokes the API keys of a merchant |
 //! | [`operators`] | adds, lists and revokes operators |
-//! | `names` | what people may call them |
+//! | `names` | checks names and labels |
 
 pub mod keys;
 pub mod merchants;
@@ -15,7 +15,7 @@ pub mod operators;
 
 pub use names::{NAME_BYTES_MAX, NameFault};
 
-/// What was asked for was not done, and nothing was changed.
+/// Why a request was not done; nothing has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum AccountError {
     /// A name cannot be used.

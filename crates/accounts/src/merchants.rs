@@ -1,4 +1,4 @@
-//! Merchants.
+//! Adding and listing merchants.
 
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::{Clock, Entropy};
@@ -7,7 +7,7 @@ use settle_store::{Merchant, Store};
 use crate::AccountError;
 use crate::names::checked;
 
-/// Merchants that are read at once.
+/// Merchants read in one call.
 const LIST_PAGE: u32 = 1_000;
 
 /// Adds a merchant.

@@ -1,4 +1,4 @@
-//! Names that people will read.
+//! Names and labels that people will read.
 
 /// The longest name of a merchant or an operator, and the longest label of a key, in bytes.
 pub const NAME_BYTES_MAX: usize = 200;
@@ -6,18 +6,18 @@ pub const NAME_BYTES_MAX: usize = 200;
 /// Why a text cannot be a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NameFault {
-    /// There is nothing but space.
+    /// It has only white space.
     #[error("is empty")]
     Empty,
     /// It is too long.
     #[error("is longer than {NAME_BYTES_MAX} bytes")]
     TooLong,
-    /// It could command a terminal.
+    /// It contains a control character, which could command a terminal.
     #[error("contains a control character")]
     ControlCharacter,
 }
 
-/// The name without the space around it: not empty, not too long, no control characters.
+/// The name without white space around it: not empty, not too long, no control characters.
 pub(crate) fn checked(name: &str) -> Result<String, NameFault> {
     let name = name.trim();
     if name.is_empty() {

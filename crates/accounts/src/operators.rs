@@ -9,7 +9,7 @@ use settle_store::{NewOperator, Operator, Revocation, Store, StoreError};
 use crate::AccountError;
 use crate::names::checked;
 
-/// Adds an operator, and gives it with its token, which is kept nowhere.
+/// Adds an operator, and gives it with its token, which nobody stores.
 pub async fn create(
     store: &dyn Store,
     ring: &KeyRing,
@@ -37,7 +37,7 @@ pub async fn list(store: &dyn Store) -> Result<Vec<Operator>, AccountError> {
     Ok(store.operator_list().await?)
 }
 
-/// Revokes an operator's token; it holds from the next request on, on every node.
+/// Revokes an operator's token, effective on every node from the next request on.
 pub async fn revoke(
     store: &dyn Store,
     clock: &dyn Clock,

@@ -1,6 +1,21 @@
 //! HTTP: the merchant API, the operator's listener, the error envelope and its languages, OpenAPI, the docs
 //! page.
 //!
+//! # The way of a request
+//!
+//! `server.rs` accepts the connection, `http/envelope.rs` gives the request an id, a time limit and a span,
+//! and `router.rs` finds the handler. `Caller`, the handler's first argument, judges the key with one indexed
+//! read, which concurrent requests with the same key share, and takes from the key's rate bucket. The handler
+//! reads from the store; or it begins a transaction, locks the merchant, lets a function of the domain
+//! decide, writes and commits. On the way out the envelope renders an error in the caller's language, logs
+//! one line and counts.
+//!
+//! The operator's listener has its own address and fewer connections, and the same envelope; `Operator`
+//! judges the token. `POST /operator/v1/settlements` parses the body element by element, names the problems,
+//! and gives the settlements to the recorder of `settle-outbox`. The recorder puts all callers that came
+//! meanwhile into one transaction, wakes the dispatcher and answers each. A client that was cut off sends the
+//! same settlements again: they are recorded and notified once.
+//!
 //! # How to add an operation
 //!
 //! One operation is one file, in the folder of its noun, in one order: request, response, documentation,

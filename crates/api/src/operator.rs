@@ -1,7 +1,8 @@
-//! The operator's listener: the operator API under `/operator/v1`, whether the service lives, whether it is
-//! ready, and what it counts.
+//! The operator's listener: the operator API under `/operator/v1`, `/healthz`, `/readyz` and `/metrics`.
 //!
-//! The operations here are not in `openapi.json`, which is the merchants' document.
+//! The operator API is not in `openapi.json`, which is the merchants' document. Where a merchant reads
+//! `fields`, an operator reads `error.details`: English sentences that name the element and the field, for
+//! the people who run the importing program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,21 +36,21 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 /// What the operator's listener can reach.
 #[derive(Clone)]
 pub struct OperatorState {
-    /// What the outermost layer works with.
+    /// The state of the envelope layer.
     pub envelope: EnvelopeState,
     /// The database.
     pub store: Arc<dyn Store>,
     /// The master keys.
     pub ring: Arc<KeyRing>,
-    /// Operators that are being looked up.
+    /// The look-ups of operators' tokens.
     pub operators: Lookups<OperatorId>,
-    /// Who records completed settlements.
+    /// Records completed settlements.
     pub recorder: Recorder,
-    /// How long a body may take to arrive.
+    /// How long a client may take to send a body.
     pub body_timeout: Duration,
-    /// The metrics, ready to be printed.
+    /// Renders the metrics.
     pub metrics: PrometheusHandle,
-    /// Set when the service is stopping: no new traffic, please.
+    /// Set when the service is stopping: `/readyz` then asks for no new traffic.
     pub draining: Arc<AtomicBool>,
 }
 
@@ -69,18 +70,18 @@ pub(crate) fn router(state: OperatorState) -> Router {
         .with_state(state)
 }
 
-/// A known path of the operator API with another method: the token is judged first, as on every known path.
+/// Answers a known path with an unknown method. `Operator` judges the token first, as on every known path.
 async fn known_route(_operator: Operator) -> ApiError {
     ApiError::MethodNotAllowed
 }
 
-/// The process answers.
+/// Says that the process lives.
 async fn healthz() -> Response {
     crate::http::json(json!({ "status": "ok" }).to_string())
 }
 
-/// The service can do its work: the database answers, its schema is that of this version, and it is not
-/// stopping.
+/// Says whether the service can work: the database answers and has the schema of this version, and the
+/// service is not stopping.
 async fn readyz(State(state): State<OperatorState>) -> Response {
     let reason =
         if state.draining.load(Ordering::Relaxed) { Some("draining") } else { unready(&*state.store).await };

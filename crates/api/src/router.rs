@@ -33,7 +33,8 @@ pub fn operator(state: OperatorState) -> Router {
     crate::operator::router(state)
 }
 
-/// Answers a known path with an unknown method. `Caller` judges the key first, as on every known path.
+/// Answers a known path with an unknown method. `Caller` judges the key first, as on every known path:
+/// without a key nobody learns which methods a path has.
 async fn known_route(_caller: Caller) -> ApiError {
     ApiError::MethodNotAllowed
 }

@@ -1,4 +1,5 @@
-//! Who takes the notifications: as little work as a receiver can do, and a note of what came when.
+//! The benchmark's receiver of notifications: it does as little work as possible, and notes when each
+//! arrived.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -17,17 +18,17 @@ use tokio::sync::Notify;
 
 use crate::progress::Progress;
 
-/// What precedes a settlement's number in its notification.
+/// The text before a settlement's number in its notification.
 const MARK: &[u8] = b"\"payin_reference\":\"B";
-/// Endpoints: ports that merchants are spread over.
+/// Endpoints, each on a port of its own; merchants are spread over them.
 const ENDPOINTS: usize = 8;
-/// The path at which nobody is answered before the sender gives up.
+/// The path whose requests get no answer: the sender gives up first.
 pub(crate) const HANGING_PATH: &str = "/hang";
 
-/// What has arrived, by the number of the settlement.
+/// The notifications that have arrived, by the number of the settlement.
 pub(crate) struct Arrivals {
     started: Instant,
-    /// Microseconds after the start, 0 for what has not come.
+    /// When each arrived first, in microseconds after the start; 0 if it has not arrived.
     first: Vec<AtomicU64>,
     times: Vec<AtomicU32>,
     unique: AtomicUsize,
@@ -38,7 +39,7 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Nothing has arrived yet, of at most this many.
+    /// Room for this many notifications, none of which has arrived.
     pub(crate) fn of(number: usize, progress: &Progress) -> Arc<Arrivals> {
         Arc::new(Arrivals {
             started: Instant::now(),
@@ -77,17 +78,17 @@ impl Arrivals {
         self.first.get(number).map(|first| first.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
-    /// When the last one arrived that was new.
+    /// When the last notification arrived that was not a repetition.
     pub(crate) fn last(&self) -> u64 {
         self.last.load(Ordering::Relaxed)
     }
 
-    /// How many are different, and how many there were.
+    /// How many different notifications arrived, and how many with repetitions.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.unique.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
     }
 
-    /// Waits for so many different ones, for so long at most. Gives how many there are.
+    /// Waits for this many different notifications, but not beyond the limit. Returns how many there are.
     pub(crate) async fn wait_for(&self, number: usize, limit: Duration) -> usize {
         let deadline = Instant::now() + limit;
         loop {
@@ -99,7 +100,7 @@ impl Arrivals {
         }
     }
 
-    /// When the notifications arrived, in the order of their times.
+    /// When each notification arrived first, in ascending order.
     pub(crate) fn times(&self) -> Vec<u64> {
         let mut times: Vec<u64> = (0..self.first.len()).filter_map(|number| self.at(number)).collect();
         times.sort_unstable();
@@ -107,7 +108,7 @@ impl Arrivals {
     }
 }
 
-/// Listens for notifications until dropped with the runtime. Gives the addresses of its endpoints.
+/// Listens for notifications until the runtime ends. Returns the addresses of the endpoints.
 pub(crate) async fn receive(arrivals: Arc<Arrivals>) -> std::io::Result<Vec<SocketAddr>> {
     let mut addresses = Vec::new();
     for _ in 0..ENDPOINTS {
@@ -120,7 +121,7 @@ pub(crate) async fn receive(arrivals: Arc<Arrivals>) -> std::io::Result<Vec<Sock
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(async move {
                     let service = service_fn(move |request| take(request, arrivals.clone()));
-                    // Whoever goes away in the middle is no fault of ours.
+                    // A client that goes away in the middle is not our fault.
                     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
                 });
             }
@@ -145,7 +146,7 @@ async fn take(
     Ok(Response::new(Empty::new()))
 }
 
-/// The number of the settlement that a notification tells of.
+/// The number of the settlement in a notification.
 fn number_in(body: &[u8]) -> Option<usize> {
     let start = body.windows(MARK.len()).position(|window| window == MARK)? + MARK.len();
     let digits = body[start..].iter().take_while(|byte| byte.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! What a file allows at most: commits of one plain table, with the settings of the store's writer and
-//! nothing else of it. The benchmark measures the store against this.
+//! The most that a SQLite file allows: commits to one plain table, with the settings of the store's writer.
+//! The benchmark compares the store with this.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ const INSERT: &str = "
     )
     INSERT INTO bare (record) SELECT ?2 FROM numbers";
 
-/// The writer's settings in `store-sqlite`: pages of the journal, bytes kept of it, KiB of memory (negative,
-/// because a positive number counts pages). Another value here would compare the store with something else.
+/// The settings of the writer in `store-sqlite`: pages of the journal, bytes of it that are kept, KiB of
+/// cache (negative, because a positive number counts pages). They must be equal for a fair comparison.
 const JOURNAL_PAGES_MAX: i64 = 16_384;
 const JOURNAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 const CACHE: i64 = -32_768;
@@ -43,10 +43,10 @@ impl BareFile {
         Ok(BareFile(Mutex::new(connection)))
     }
 
-    /// Adds so many rows, in a transaction of their own that is on the disk when this returns.
+    /// Adds this many rows in one transaction, which is on the disk when this returns.
     pub(crate) async fn commit(&self, rows: i64, record: &str) -> Result<(), BenchError> {
         let connection = self.0.lock().await;
-        // It is committed at once; the runtime goes on with another thread meanwhile.
+        // The insert commits at once and blocks this thread; the runtime goes on with another one.
         let insert = || connection.prepare_cached(INSERT)?.execute(params![rows, record]);
         tokio::task::block_in_place(insert)?;
         Ok(())

@@ -22,7 +22,7 @@ impl Client {
         Ok(Client { stream, buffer: Vec::with_capacity(HEAD_BYTES_MAX) })
     }
 
-    /// Posts a JSON document; gives the status.
+    /// Posts a JSON document; returns the status.
     pub(crate) async fn post(&mut self, path: &str, token: &str, body: &str) -> io::Result<u16> {
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer {token}\r\n\
@@ -35,14 +35,14 @@ impl Client {
         self.answer().await.map(|(status, _)| status)
     }
 
-    /// Reads something; gives the status and the length of the body.
+    /// Reads a path; returns the status and the length of the body.
     pub(crate) async fn get(&mut self, path: &str, token: &str) -> io::Result<(u16, usize)> {
         let head = format!("GET {path} HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer {token}\r\n\r\n");
         self.stream.write_all(head.as_bytes()).await?;
         self.answer().await
     }
 
-    /// Reads something; gives the body, if it is there.
+    /// Reads a path; returns the body, or an error unless the status is 200.
     pub(crate) async fn page(&mut self, path: &str, token: &str) -> io::Result<Vec<u8>> {
         let (status, length) = self.get(path, token).await?;
         if status != 200 {

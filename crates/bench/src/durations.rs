@@ -1,12 +1,12 @@
-//! How long things took, and the percentiles of it.
+//! Durations, and their percentiles.
 
 use std::ops::AddAssign;
 
 use hdrhistogram::Histogram;
 
-/// Digits that are kept: below 2,048 a value is exact, above it is within a thousandth.
+/// Significant digits: a value below 2,048 is exact, a larger one is within a thousandth.
 const DIGITS: u8 = 3;
-/// An hour in nanoseconds: what takes longer counts as that.
+/// The largest value, an hour in nanoseconds; a larger one counts as this.
 const LONGEST: u64 = 3_600_000_000_000;
 
 /// Durations in a unit that the caller chooses, microseconds or nanoseconds.
@@ -26,7 +26,7 @@ impl Durations {
         self.0.len()
     }
 
-    /// What the given part of them took at most; not a number where there are none.
+    /// The duration that the given part of them did not exceed; NaN if there are none.
     pub(crate) fn percentile(&self, part: f64) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "an hour in nanoseconds is below 2^53")]
         let value = self.0.value_at_quantile(part) as f64;

@@ -1,4 +1,4 @@
-//! What was measured, as a table for people and as JSON for machines.
+//! The measured figures, as a table for people and as JSON for machines.
 
 use serde::Serialize;
 

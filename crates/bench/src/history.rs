@@ -1,4 +1,4 @@
-//! A store with a long history: one merchant owns all of it, which is the hardest case.
+//! A store with a long history. One merchant owns all of it, which is the hardest case.
 
 use settle_domain::delivery::{Delivery, DeliveryEvent, RetryPolicy};
 use settle_domain::event::EventType;
@@ -14,9 +14,9 @@ use crate::load::completed;
 use crate::progress::Progress;
 use crate::scratch::{Scratch, Shop, StoreKind};
 
-/// Where nobody listens: nothing of this is ever sent.
+/// An endpoint where nobody listens: nothing is ever sent to it.
 const ENDPOINT: ([u8; 4], u16) = ([127, 0, 0, 1], 9);
-/// Deliveries that are read at once when they are all marked.
+/// Deliveries that one claim reads, to mark them as delivered.
 const CLAIM: u32 = 512;
 
 /// The store, and the merchant that owns everything in it.
@@ -39,8 +39,8 @@ impl History {
         Ok(History { context, scratch, shop, rows: 0 })
     }
 
-    /// Adds settlements, each with a delivery that was delivered, until there are so many. The service does
-    /// the same in more steps: what is on the disk afterwards is alike.
+    /// Adds settlements, each with a finished delivery, until the store has this many. The service takes more
+    /// steps for the same, but the rows on the disk are alike.
     pub(crate) async fn grow(&mut self, rows: usize, progress: &Progress) -> Result<(), BenchError> {
         progress.step("filling the store", rows);
         while self.rows < rows {
@@ -81,7 +81,7 @@ impl History {
         Ok(tx.commit().await?)
     }
 
-    /// Marks everything that is pending as delivered.
+    /// Marks every pending delivery as delivered.
     pub(crate) async fn deliver_pending(&self) -> Result<(), BenchError> {
         loop {
             let now = SystemClock.now();
@@ -101,7 +101,7 @@ impl History {
 
     fn delivered(&self, mut delivery: Delivery, at: Timestamp) -> DeliveryState {
         let seen = Seen::from(&delivery);
-        // What is pending can be answered.
+        // A pending delivery accepts this event.
         let _ = delivery.apply(DeliveryEvent::Answered { response_status: 200 }, at, &RetryPolicy::default());
         DeliveryState { merchant_id: self.shop.merchant_id, seen, delivery }
     }

@@ -1,17 +1,17 @@
-//! The benchmark: the real service in its own process, on a store of its own, beside the limits of the same
-//! machine in the same run.
+//! The benchmark. It measures the real service in a process and on a store of its own, beside the limits of
+//! the same machine in the same run.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | `scratch`, `postgres` | the scratch store and the merchants in it |
-//! | `history` | a store with many rows in it |
+//! | `history` | a store with many rows |
 //! | `service` | the real `serve`, its processor time and memory |
-//! | `process`, `part`, `bare_file` | processes of its own, and what the limits are measured with |
-//! | `load`, `client` | who posts settlements |
-//! | `arrivals` | who takes notifications |
-//! | `scenarios` | what is measured |
+//! | `process`, `part`, `bare_file` | child processes, and the tools that measure the limits |
+//! | `load`, `client` | posts settlements |
+//! | `arrivals` | receives notifications |
+//! | `scenarios` | the measurements |
 //! | `durations` | percentiles |
-//! | `progress`, `figures`, `report`, `plot` | what comes of it |
+//! | `progress`, `figures`, `report`, `plot` | shows and writes the results |
 
 mod arrivals;
 mod bare_file;
@@ -47,7 +47,7 @@ use report::{Machine, Report, Timing};
 use scenarios::{Measured, Plan, Samples, Scale};
 use scratch::StoreKind;
 
-/// Everything, as it is measured for the documentation.
+/// The usual run, whose figures the documentation shows.
 const USUAL: Scale = Scale {
     notifications: 100_000,
     merchants: 100,
@@ -57,9 +57,9 @@ const USUAL: Scale = Scale {
     sizes: &[10_000, 100_000, 1_000_000],
     samples: Samples { rounds: 5, records: 12, record_rows: 100, reads: 600 },
 };
-/// The same with a decade more in the store, which takes its time and its place on the disk.
+/// The same with ten times more rows in the store, which takes much time and disk space.
 const FULL: Scale = Scale { sizes: &[10_000, 100_000, 1_000_000, 10_000_000], ..USUAL };
-/// Just enough to see that it runs and loses nothing.
+/// Just enough to see that the benchmark works and that nothing is lost.
 const QUICK: Scale = Scale {
     notifications: 2_000,
     merchants: 20,
@@ -117,7 +117,7 @@ enum Scenario {
 }
 
 impl Bench {
-    /// Measures what was asked for, and prints it.
+    /// Measures what was asked for, and prints the figures.
     pub async fn run(self) -> Result<(), BenchError> {
         if let Some(part) = self.part {
             return part.run().await;
@@ -128,7 +128,7 @@ impl Bench {
         }
         let mut hung_up = signal(SignalKind::hangup())?;
         let mut terminated = signal(SignalKind::terminate())?;
-        // Nothing stays behind: neither the processes nor gigabytes of scratch stores.
+        // A signal must not leave processes or gigabytes of scratch stores behind.
         tokio::select! {
             measured = self.measure_all() => measured,
             _ = tokio::signal::ctrl_c() => Err(interrupted()),
@@ -146,7 +146,7 @@ impl Bench {
         let plan = Plan { store: self.store, scale, progress: Progress::new() };
         let (mut measured, mut timings) = (Measured::default(), Vec::new());
         let started = Instant::now();
-        // What `growth` has filled is good for `start` too.
+        // `start` reuses the store that `growth` has filled.
         let (mut history, mut failed) = (None, None);
         for scenario in Scenario::value_variants() {
             if !self.scenario.is_empty() && !self.scenario.contains(scenario) {
@@ -155,7 +155,7 @@ impl Bench {
             let begun = Instant::now();
             match self.measure(*scenario, &plan, &mut history).await {
                 Ok(more) => measured.add(more),
-                // What was measured until then is worth showing.
+                // The figures measured so far are worth showing.
                 Err(fault) => {
                     failed = Some(fault);
                     break;
@@ -167,7 +167,7 @@ impl Bench {
         plan.progress.finish();
         let mut figures = std::mem::take(&mut measured.figures);
         figures.extend(ratio(&figures));
-        // What is measured beside something else stands with its own kind.
+        // Some scenarios also measure a figure of another one: it is listed with that one.
         figures.sort_by_key(|figure| Scenario::position(figure.scenario));
         print(&mut std::io::stdout().lock(), &table(&figures))?;
         if let Some(file) = &self.json {
@@ -229,13 +229,13 @@ impl Scenario {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Where a scenario stands among all of them.
+    /// The position of a scenario in the list of all scenarios.
     fn position(name: &str) -> Option<usize> {
         Scenario::value_variants().iter().position(|scenario| scenario.name() == name)
     }
 }
 
-/// Writes a line, for people or for whoever started this process.
+/// Writes a line.
 fn print(to: &mut dyn Write, text: &str) -> std::io::Result<()> {
     writeln!(to, "{text}")?;
     to.flush()
@@ -249,7 +249,7 @@ fn is_loss(figure: &Figure) -> bool {
     figure.name.ends_with("lost") || figure.name.ends_with("wrong state")
 }
 
-/// How close `deliver` comes to the bare client, where both were measured.
+/// How close `deliver` comes to the bare client, if both were measured.
 fn ratio(figures: &[Figure]) -> Option<Figure> {
     let value = |name: &str| figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
     let (delivered, bare) = (value("batched: deliveries")?, value("bare POSTs of the same client")?);

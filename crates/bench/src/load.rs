@@ -1,4 +1,4 @@
-//! What is posted: settlements with a number that their notifications carry.
+//! Posts settlements. Each has a number, which its notification carries.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::error::BenchError;
 use crate::scratch::Shop;
 
 const PATH: &str = "/operator/v1/settlements";
-/// How long a caller waits before it tries a service again that does not answer.
+/// How long a caller waits before it calls a service again that does not answer.
 const RETRY: Duration = Duration::from_millis(5);
-/// How long a call is made again before whoever makes it gives up.
+/// How long a caller repeats a failing call before it gives up.
 const GIVE_UP: Duration = Duration::from_secs(30);
-/// Connections of calls at a steady rate: the operator's listener has 64 at most. Whoever finds none free
-/// waits for one.
+/// Connections of a steady rate: the operator's listener allows 64. A call that finds none free waits for
+/// one.
 const CONNECTIONS_MAX: usize = 32;
 /// How long the last notification of a steady rate may take.
 const LAST_ARRIVAL: Duration = Duration::from_secs(30);
 
-/// One settlement as JSON; its notification has some 600 bytes.
+/// One settlement as JSON; its notification has about 600 bytes.
 pub(crate) fn settlement(shop: &Shop, number: usize) -> String {
     let now = SystemClock.now();
     let id = SettlementId::new(now, &SystemEntropy);
@@ -48,14 +48,14 @@ pub(crate) fn batch(shop: &Shop, numbers: std::ops::Range<usize>) -> String {
     format!("[{}]", numbers.map(|number| settlement(shop, number)).collect::<Vec<_>>().join(","))
 }
 
-/// The same settlement, read as the service reads it.
+/// The same settlement, parsed as the service parses it.
 pub(crate) fn completed(shop: &Shop, number: usize) -> Result<CompletedSettlement, BenchError> {
     let object = parse_object(settlement(shop, number).as_bytes());
     let refused = |fault: &dyn std::fmt::Debug| BenchError::Failed(format!("a settlement: {fault:?}"));
     parse(&object.map_err(|fault| refused(&fault))?).map_err(|problems| refused(&problems))
 }
 
-/// Settlements that are to be posted, and how far that has come.
+/// Settlements to post, and how many of them have been posted.
 pub(crate) struct Load {
     pub(crate) shops: Arc<Vec<Shop>>,
     pub(crate) token: String,
@@ -77,7 +77,7 @@ impl Load {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// The next call: a list, or one object.
+    /// The body of the next call: a list, or one object.
     fn take(&self) -> Option<(usize, String)> {
         let first = self.next.fetch_add(self.batch, Ordering::Relaxed);
         if first >= self.number {
@@ -91,8 +91,8 @@ impl Load {
         Some((last - first, format!("[{}]", rows.collect::<Vec<_>>().join(","))))
     }
 
-    /// Posts everything over so many connections. A call that fails is made again, the same, at the address
-    /// that the service has then.
+    /// Posts everything over this many connections. A failed call is repeated unchanged, at the address that
+    /// the service has by then.
     pub(crate) async fn post(self: &Arc<Load>, callers: usize, address: watch::Receiver<SocketAddr>) {
         let callers: Vec<_> = (0..callers)
             .map(|_| {
@@ -113,7 +113,7 @@ impl Load {
     }
 }
 
-/// Makes a call until it is answered with 200, over a connection that is opened again after each failure.
+/// Repeats a call until it is answered with 200, over a connection that it opens again after each failure.
 /// Gives up when the service does not come back.
 async fn call(
     client: &mut Option<Client>,
@@ -137,17 +137,17 @@ async fn call(
     false
 }
 
-/// One call of a steady rate, in microseconds of the clock of the arrivals.
+/// One call of a steady rate; times are in microseconds on the clock of the arrivals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timed {
-    /// When it was made.
+    /// When the call was made.
     pub(crate) at: u64,
     /// How long after that the notification arrived; `None` if it did not.
     pub(crate) took: Option<u64>,
 }
 
-/// Posts settlements one by one at a steady rate, whether or not the last was answered. Gives when each call
-/// was made and how long it took until its notification arrived.
+/// Posts settlements one by one at a steady rate, without waiting for answers. Returns when each call was
+/// made and how long its notification took to arrive.
 pub(crate) async fn at_rate(
     shops: &Arc<Vec<Shop>>,
     token: &str,
@@ -162,8 +162,8 @@ pub(crate) async fn at_rate(
     let mut calls = Vec::new();
     for number in numbers.clone() {
         due.tick().await;
-        // The time counts from here on, also of a call that waits for a connection. Not from when it was due:
-        // the timer is late by up to a millisecond, which is none of the service's doing.
+        // The time starts here, so a call that waits for a connection counts the wait. It does not start when
+        // the call was due: the timer may be late by a millisecond, which is not the service's fault.
         calls.push(arrivals.now());
         let body = settlement(&shops[number % shops.len()], number);
         let (token, idle, places) = (token.to_owned(), idle.clone(), places.clone());

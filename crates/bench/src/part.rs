@@ -1,5 +1,5 @@
-//! What the benchmark runs in processes of their own, so that the limits are measured the way the service
-//! runs: a page from memory, and a sender without a store.
+//! The parts that the benchmark runs in processes of their own, because the service runs so too: a page from
+//! memory, and a sender without a store.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ use crate::scratch::Shop;
 
 /// How long a page from memory may take.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// What stands for the number of the settlement in the body that is posted.
+/// The settlement's number in the posted body.
 const NUMBER_MARK: &str = "\"B0\"";
 
 #[derive(Debug, Subcommand)]
@@ -59,7 +59,8 @@ impl Part {
     }
 }
 
-/// The page through the listener, the routing and the envelope of the merchant API, with nothing behind them.
+/// Serves the page through the listener, the routing and the envelope of the merchant API, with no handler
+/// behind.
 async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), BenchError> {
     let page = Bytes::from(std::fs::read(file)?);
     let messages = Messages::load().map_err(|fault| BenchError::Failed(fault.to_string()))?;
@@ -79,7 +80,7 @@ async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// When whoever started this process is gone.
+/// Ends when the process that started this one is gone.
 async fn input_ended() {
     let read = || std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
     let _ = tokio::task::spawn_blocking(read).await;
@@ -127,7 +128,7 @@ impl BarePosts {
                         let _ = under_way.join_next().await;
                     }
                     let (sender, template, url) = (sender.clone(), template.clone(), url.clone());
-                    // A task for each, as the dispatcher has.
+                    // One task for each attempt, as in the dispatcher.
                     under_way.spawn(async move { sender.attempt(&url, template.notification(own)).await });
                 }
                 while under_way.join_next().await.is_some() {}
@@ -138,7 +139,7 @@ impl BarePosts {
     }
 }
 
-/// A notification whose number alone changes. Its headers are those of a signed one, made once.
+/// A notification of which only the number changes. Its headers come from one that was really signed.
 struct Template {
     signed: Notification,
     before: String,

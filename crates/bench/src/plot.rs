@@ -1,4 +1,4 @@
-//! What happened over time, drawn as SVG: one panel of arrivals a second, one of latencies.
+//! Draws the run over time as SVG: one panel of arrivals per second, one of latencies.
 
 use std::io;
 use std::ops::Range;
@@ -22,17 +22,17 @@ const PANEL_HEIGHT: u32 = 320;
 const MARGIN: u32 = 12;
 const LEFT: u32 = 70;
 const BOTTOM: u32 = 30;
-/// Numbers beside an axis, at most.
+/// Numbers beside an axis at most.
 const TICKS_MAX: usize = 10;
 const FONT: (&str, u32) = ("sans-serif", 12);
 const TITLE_FONT: (&str, u32) = ("sans-serif", 14);
-/// The line that stands before its name, and what a dashed one is made of, in pixels.
+/// The length of a line's sample in the legend, and of a dash and a gap in a dashed line, in pixels.
 const SAMPLE_LENGTH: i32 = 24;
 const DASH: u32 = 5;
 const GAP: u32 = 3;
-/// Slices of time that a line of arrivals is drawn through.
+/// Intervals of time through which a line of arrivals is drawn.
 const SLICES: usize = 100;
-/// Slices of a line of latencies at most, and calls that a slice has at least.
+/// Groups of calls in a line of latencies at most, and calls in a group at least.
 const LATENCY_SLICES_MAX: usize = 50;
 const LATENCY_SLICE_CALLS: usize = 25;
 const COLOURS: [RGBColor; 4] = [
@@ -42,19 +42,19 @@ const COLOURS: [RGBColor; 4] = [
     RGBColor(0x1a, 0x7f, 0x37),
 ];
 
-/// When notifications arrived, in microseconds and in this order.
+/// When notifications arrived, in microseconds, in ascending order.
 pub(crate) struct Arrived {
     pub(crate) name: &'static str,
     pub(crate) times: Vec<u64>,
 }
 
-/// When calls were due and how long their notifications took, in microseconds.
+/// When calls were made and how long their notifications took, in microseconds.
 pub(crate) struct Latencies {
     pub(crate) name: String,
     pub(crate) calls: Vec<(u64, u64)>,
 }
 
-/// A line of a panel, through points of its two axes.
+/// A line of a panel, with its points.
 struct Line {
     name: String,
     colour: RGBColor,
@@ -62,7 +62,7 @@ struct Line {
     points: Vec<(f64, f64)>,
 }
 
-/// All that was measured over time.
+/// Draws everything that was measured over time.
 pub(crate) fn draw(arrived: &[Arrived], latencies: &[Latencies]) -> io::Result<String> {
     let throughput = arrived.iter().zip(COLOURS).map(|(arrived, colour)| Line {
         name: arrived.name.to_owned(),
@@ -112,7 +112,7 @@ fn whole_decades(values: impl Iterator<Item = f64>) -> Range<f64> {
         return 1.0..10.0;
     }
     let first = low.log10().floor();
-    // One decade at least, where all values are the same power of ten.
+    // At least one decade, if all values are the same power of ten.
     10_f64.powf(first)..10_f64.powf(high.log10().ceil().max(first + 1.0))
 }
 
@@ -164,7 +164,7 @@ where
         .draw()
 }
 
-/// Arrivals a second in each slice of the time from the first to the last.
+/// Arrivals per second in each interval from the first to the last.
 fn rates(times: &[u64]) -> Vec<(f64, f64)> {
     let Some((first, last)) = times.first().zip(times.last()) else { return Vec::new() };
     let slice = (last - first).div_ceil(u64::try_from(SLICES).unwrap_or(1)).max(1);
@@ -180,7 +180,7 @@ fn rates(times: &[u64]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// A percentile of each slice of calls, in milliseconds.
+/// A percentile of each group of calls, in milliseconds.
 fn percentiles(calls: &[(u64, u64)], part: f64) -> Vec<(f64, f64)> {
     let slices = (calls.len() / LATENCY_SLICE_CALLS).clamp(1, LATENCY_SLICES_MAX);
     let first = calls.first().map_or(0, |(at, _)| *at);

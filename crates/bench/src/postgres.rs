@@ -1,4 +1,4 @@
-//! A PostgreSQL of the run's own.
+//! A PostgreSQL that the run starts for itself.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use crate::error::BenchError;
 use crate::process::{cpu_seconds, cpu_seconds_with_ended};
 
-/// How long a PostgreSQL may take to start.
+/// How long PostgreSQL may take to start.
 const POSTGRES_START_TIMEOUT: Duration = Duration::from_secs(30);
 const POSTGRES_POLL: Duration = Duration::from_millis(50);
 /// Where Debian keeps PostgreSQL's programs.
 const POSTGRES_FOLDER: &str = "/usr/lib/postgresql";
 
-/// A throw-away PostgreSQL with its own defaults: what is committed is on the disk.
+/// A throw-away PostgreSQL that syncs as by default: a committed row is on the disk.
 pub(crate) struct Postgres {
     server: Child,
     binaries: PathBuf,
@@ -27,7 +27,7 @@ impl Postgres {
         std::fs::create_dir(&home)?;
         let data = home.join("data");
         if is_root() {
-            // PostgreSQL refuses to be root, and its user must get there.
+            // PostgreSQL refuses to run as root, and the user postgres must be able to enter the folder.
             let owned = Command::new("chown").arg("postgres:postgres").arg(&home).status()?;
             let opened = Command::new("chmod").arg("711").arg(folder).status()?;
             if !(owned.success() && opened.success()) {
@@ -76,7 +76,7 @@ impl Postgres {
         Ok(postgres)
     }
 
-    /// Makes a table without an index but its key.
+    /// Makes a table with no index but its key.
     pub(crate) fn bare_table(&self) -> Result<(), BenchError> {
         let table = "CREATE TABLE bare (id bigserial PRIMARY KEY, record text NOT NULL)";
         let made = Command::new(self.binaries.join("psql"))
@@ -86,7 +86,7 @@ impl Postgres {
         if made.success() { Ok(()) } else { Err(BenchError::Failed("psql failed".to_owned())) }
     }
 
-    /// Transactions a second that each add so many rows to that table, as PostgreSQL's own benchmark has it.
+    /// Transactions per second that each add this many rows to that table, measured by pgbench.
     pub(crate) fn bare_commits(
         &self,
         folder: &Path,
@@ -116,7 +116,7 @@ impl Postgres {
         rate.ok_or_else(|| BenchError::Failed(format!("pgbench failed: {}", said())))
     }
 
-    /// Of the server and its children, those that have ended too.
+    /// Processor seconds of the server and its children, including those that have ended.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         let parent = self.server.id();
         let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
@@ -128,7 +128,7 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // SIGQUIT would leave the data in need of recovery, which nobody will read again.
+        // SIGQUIT is fast and leaves the data in need of recovery, but nobody will read it again.
         let _ = Command::new("kill").args(["-QUIT", &self.server.id().to_string()]).status();
         let _ = self.server.wait();
     }

@@ -1,11 +1,11 @@
-//! A process of the benchmark's own, which ends with it.
+//! A child process that ends with the benchmark.
 
 use std::process::Child;
 
-/// The kernel's clock ticks, in which it counts processor time.
+/// The kernel counts processor time in ticks of this rate.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// A running process. It is killed when it is dropped.
+/// A running process, killed when dropped.
 pub(crate) struct Process(Child);
 
 impl Process {
@@ -17,7 +17,7 @@ impl Process {
         self.0.try_wait().map(|status| status.is_some())
     }
 
-    /// Ends it as a crash does.
+    /// Kills it, as a crash would.
     pub(crate) fn kill(mut self) -> std::io::Result<()> {
         self.0.kill()?;
         self.0.wait().map(drop)
@@ -42,7 +42,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended already; then there is nobody to kill.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -53,15 +53,16 @@ pub(crate) fn cpu_seconds(process: u32) -> f64 {
     times(process, 2)
 }
 
-/// The same with what its children have used that have ended.
+/// The same, including its children that have ended.
 pub(crate) fn cpu_seconds_with_ended(process: u32) -> f64 {
     times(process, 4)
 }
 
-/// The first so many of its four times: its own and the kernel's for it, and the same of its ended children.
+/// The sum of the first `number` of its four times: in user code, in the kernel, and both again for its ended
+/// children.
 fn times(process: u32, number: usize) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The name, in parentheses, may hold anything; what follows is numbers.
+    // The name in parentheses may contain anything; only numbers follow it.
     let numbers = stat.rsplit(')').next().unwrap_or("").split_whitespace();
     let ticks: f64 = numbers.skip(11).take(number).filter_map(|text| text.parse::<f64>().ok()).sum();
     ticks / TICKS_PER_SECOND

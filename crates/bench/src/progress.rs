@@ -1,5 +1,5 @@
-//! What is being measured, while it is: one line that is written again and again on a terminal, a line for
-//! each scenario elsewhere. All of it on standard error.
+//! Shows on standard error what is being measured: one line that changes on a terminal, elsewhere one line
+//! for each scenario.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -10,10 +10,10 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use crate::figures::number;
 use crate::print;
 
-/// How often the line is written again, at least.
+/// How often the line is redrawn at least.
 const TICK: Duration = Duration::from_millis(200);
 
-/// How far the benchmark has come. Cheap to clone.
+/// The progress of the benchmark. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -39,7 +39,7 @@ impl Progress {
         }
     }
 
-    /// The next scenario.
+    /// Starts the next scenario.
     pub(crate) fn scenario(&self, name: &str) -> std::io::Result<()> {
         self.bar.set_prefix(name.to_owned());
         self.step("preparing", 0);
@@ -50,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// The next thing that a scenario does, so many times; 0 where nobody counts.
+    /// Starts the next step of a scenario, which counts up to `total`; 0 if it does not count.
     pub(crate) fn step(&self, what: &str, total: usize) {
         self.bar.set_style(if total == 0 { self.waiting.clone() } else { self.counting.clone() });
         self.bar.set_length(u64::try_from(total).unwrap_or(u64::MAX));
@@ -58,12 +58,12 @@ impl Progress {
         self.bar.reset();
     }
 
-    /// How often it has been done.
+    /// Sets the count of the present step.
     pub(crate) fn at(&self, count: usize) {
         self.bar.set_position(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
-    /// Takes the line away.
+    /// Removes the line.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -71,6 +71,6 @@ impl Progress {
 
 fn rate(state: &ProgressState, text: &mut dyn Write) {
     let seconds = state.elapsed().as_secs_f64().max(0.001);
-    // A line that cannot be written is written again soon.
+    // A line that cannot be written will be redrawn soon.
     let _ = write!(text, "{:.0}/s", number(state.pos()) / seconds);
 }

@@ -1,34 +1,34 @@
-//! What a run was, for machines: where, how long, and every figure.
+//! The report of a run, for machines: the machine, the durations, and every figure.
 
 use serde::Serialize;
 
 use crate::figures::Figure;
 use crate::scratch::StoreKind;
 
-/// A run, as it is written to a file.
+/// A run, as the benchmark writes it to a file.
 #[derive(Serialize)]
 pub(crate) struct Report<'a> {
     pub(crate) version: &'static str,
     pub(crate) store: StoreKind,
     pub(crate) quick: bool,
     pub(crate) full: bool,
-    /// Not optimised: good to see that it runs, and for nothing else.
+    /// Built without optimisation: its figures mean nothing.
     pub(crate) debug: bool,
     pub(crate) machine: Machine,
-    /// How long all of it took.
+    /// How long the whole run took.
     pub(crate) seconds: f64,
     pub(crate) scenarios: &'a [Timing],
     pub(crate) figures: &'a [Figure],
 }
 
-/// How long a scenario took, with everything that was prepared for it.
+/// How long a scenario took, including its preparation.
 #[derive(Serialize)]
 pub(crate) struct Timing {
     pub(crate) scenario: String,
     pub(crate) seconds: f64,
 }
 
-/// The machine that was measured on.
+/// The machine on which the benchmark ran.
 #[derive(Serialize)]
 pub(crate) struct Machine {
     cores: usize,
@@ -38,7 +38,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one, as the kernel describes it.
+    /// This machine, as the kernel describes it.
     pub(crate) fn this() -> Machine {
         let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
         let memory_kib = field(&read("/proc/meminfo"), "MemTotal");
@@ -52,7 +52,7 @@ impl Machine {
     }
 }
 
-/// What stands behind the first line `name : …`.
+/// The value in the first line `name : value`.
 fn field(text: &str, name: &str) -> String {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix(':'));
     line.unwrap_or_default().trim().to_owned()

@@ -1,4 +1,4 @@
-//! What is measured, a file for each scenario.
+//! The measurements, one file for each scenario.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,24 +36,24 @@ pub(crate) use lists::lists;
 pub(crate) use recovery::recovery;
 pub(crate) use start::start;
 
-/// What is to be measured, and who is told how far that has come.
+/// What to measure, and the progress line that shows it.
 pub(crate) struct Plan {
     pub(crate) store: StoreKind,
     pub(crate) scale: Scale,
     pub(crate) progress: Progress,
 }
 
-/// How much is measured.
+/// How much to measure.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     /// Notifications of `deliver`, `recovery` and `isolation`.
     pub(crate) notifications: usize,
     pub(crate) merchants: usize,
-    /// How long a steady rate is held.
+    /// How long calls are made at a steady rate.
     pub(crate) steady: Duration,
-    /// How long as much is asked for as can be had.
+    /// How long calls are made as fast as possible.
     pub(crate) flood: Duration,
-    /// How long the last arrival may take.
+    /// How long the benchmark waits for the last arrival.
     pub(crate) patience: Duration,
     /// Rows in the store at which `growth` measures.
     pub(crate) sizes: &'static [usize],
@@ -62,15 +62,15 @@ pub(crate) struct Scale {
 
 /// Settlements in one call of the batched scenarios.
 const BATCH: usize = 1_000;
-/// Calls under way in the batched scenarios.
+/// Calls under way at once in the batched scenarios.
 const BATCH_CALLERS: usize = 2;
-/// Calls under way where each records one settlement, and connections of `lists`.
+/// Calls under way at once where each records one settlement, and connections of `lists`.
 const CALLERS: usize = 32;
 
-/// Memory of the service under load, in MiB.
+/// Memory that the service may use under load, in MiB.
 const MEMORY_MAX: f64 = 200.0;
 
-/// What a scenario gave: its figures, and what there is to draw.
+/// The result of a scenario: its figures, and the data to draw.
 #[derive(Default)]
 pub(crate) struct Measured {
     pub(crate) figures: Vec<Figure>,
@@ -84,7 +84,7 @@ impl Measured {
         Measured { figures, ..Measured::default() }
     }
 
-    /// Adds what another scenario gave.
+    /// Adds the result of another scenario.
     pub(crate) fn add(&mut self, other: Measured) {
         self.figures.extend(other.figures);
         self.arrived.extend(other.arrived);
@@ -100,7 +100,7 @@ fn per_second(count: impl TryInto<u64>, micros: u64) -> f64 {
     number(count) * 1e6 / number(micros.max(1))
 }
 
-/// What the processes of a scenario had used when it began.
+/// Processor seconds that the processes had used when a scenario began.
 struct Usage {
     own: f64,
     database: Option<f64>,
@@ -111,7 +111,8 @@ impl Usage {
         Usage { own: cpu_seconds(std::process::id()), database: scratch.database_cpu_seconds() }
     }
 
-    /// Processor seconds of each process since then; the service's are given, because it may have ended.
+    /// Processor seconds of each process since then. The caller gives those of the service, because it may
+    /// have ended.
     fn figures(&self, scenario: &'static str, name: &str, scratch: &Scratch, service: f64) -> Vec<Figure> {
         let figure =
             |what: &str, value| Figure::new(scenario, format!("{name}processor, {what}"), value, "s");
@@ -123,9 +124,9 @@ impl Usage {
     }
 }
 
-/// A running service with merchants, and who takes their notifications.
+/// A running service with merchants, and the receiver of their notifications.
 struct Setup {
-    /// Ends before its store goes, as fields are dropped in this order.
+    /// Fields are dropped in this order: the service must end before its store is removed.
     service: Service,
     context: Context,
     scratch: Scratch,
@@ -152,7 +153,7 @@ impl Setup {
         watch::channel(self.service.operator)
     }
 
-    /// What the processes have used until now, and the service's memory at most.
+    /// What the processes have used so far, and the most memory of the service.
     fn used(&self, scenario: &'static str, name: &str) -> Vec<Figure> {
         let mut figures = self.usage.figures(scenario, name, &self.scratch, self.service.cpu_seconds());
         let most = self.service.memory_mib().1;
@@ -161,8 +162,8 @@ impl Setup {
         figures
     }
 
-    /// How many deliveries stand in the wrong place: every one of every merchant must be delivered, once the
-    /// last outcome is recorded. The rows are counted, not what the store has noted of them.
+    /// How many deliveries are in the wrong state: every one must be delivered once the last outcome is
+    /// recorded. It counts the rows, and does not trust the totals that the store keeps.
     async fn wrong_states(&self, expected: usize) -> Result<f64, BenchError> {
         let deadline = Instant::now() + Duration::from_secs(15);
         let filter = DeliveryFilter { status: Some(DeliveryStatus::Delivered), ..DeliveryFilter::default() };
@@ -174,7 +175,7 @@ impl Setup {
                 .iter()
                 .enumerate()
                 .map(|(position, shop)| {
-                    // The numbers of the settlements go round over the merchants.
+                    // Settlements are given to the merchants in turn.
                     let own = (expected + self.shops.len() - 1 - position) / self.shops.len();
                     let found = delivered.get(&shop.merchant_id).copied().unwrap_or(0);
                     own.abs_diff(usize::try_from(found).unwrap_or(0))

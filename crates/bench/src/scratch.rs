@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use crate::error::BenchError;
 use crate::postgres::Postgres;
 
-/// Which store is measured.
+/// The store to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum StoreKind {
@@ -26,9 +26,9 @@ pub(crate) enum StoreKind {
     Postgres,
 }
 
-/// A store of the run's own, which goes when the run ends.
+/// A store that is removed when the run ends.
 pub(crate) struct Scratch {
-    /// Ends before its folder goes, as fields are dropped in this order.
+    /// Fields are dropped in this order: the server must end before its folder is removed.
     postgres: Option<Postgres>,
     folder: TempDir,
     settings: Vec<(String, String)>,
@@ -65,12 +65,12 @@ impl Scratch {
         self.folder.path()
     }
 
-    /// The settings the service runs with.
+    /// The settings of the service, as environment variables.
     pub(crate) fn settings(&self) -> &[(String, String)] {
         &self.settings
     }
 
-    /// The store, opened by the benchmark itself.
+    /// Opens the store in the benchmark's own process.
     pub(crate) async fn open(&self) -> Result<Context, BenchError> {
         let file = self.folder.path().join("settle.toml");
         std::fs::write(&file, "")?;
@@ -107,7 +107,7 @@ impl Scratch {
         Ok(shops)
     }
 
-    /// Adds an operator; gives its token.
+    /// Adds an operator; returns its token.
     pub(crate) async fn operator(&self, context: &Context) -> Result<String, BenchError> {
         let name = OperatorId::new(SystemClock.now(), &SystemEntropy).to_string();
         let (store, ring) = (&*context.store, &*context.ring);
@@ -115,12 +115,12 @@ impl Scratch {
         Ok(credential.expose().to_owned())
     }
 
-    /// The database, where it is a process of its own.
+    /// The PostgreSQL server; none for SQLite.
     pub(crate) fn postgres(&self) -> Option<&Postgres> {
         self.postgres.as_ref()
     }
 
-    /// Processor seconds of the database, where it is a process of its own.
+    /// Processor seconds of the PostgreSQL server; none for SQLite.
     pub(crate) fn database_cpu_seconds(&self) -> Option<f64> {
         self.postgres.as_ref().map(Postgres::cpu_seconds)
     }

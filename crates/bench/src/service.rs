@@ -11,25 +11,25 @@ use crate::scratch::Scratch;
 
 /// How long a start may take before the benchmark gives up.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a service that starts is asked whether it is ready.
+/// How often the benchmark asks a starting service whether it is ready.
 const READY_POLL: Duration = Duration::from_millis(2);
 
-/// A running service. It is killed when it is dropped.
+/// A running service, killed when dropped.
 pub(crate) struct Service {
     process: Process,
     pub(crate) api: SocketAddr,
     pub(crate) operator: SocketAddr,
-    /// How long it took from the start of the process until it was ready.
+    /// The time from the start of the process until it was ready.
     pub(crate) ready_after: Duration,
 }
 
 impl Service {
-    /// Starts all of the service on the given store, and waits until it is ready.
+    /// Starts the whole service on the given store, and waits until it is ready.
     pub(crate) async fn start(scratch: &Scratch) -> Result<Service, BenchError> {
         Service::start_with(scratch, &[]).await
     }
 
-    /// The same without what sends: whatever is recorded stays pending.
+    /// The same without the dispatcher: deliveries stay pending.
     pub(crate) async fn start_without_dispatcher(scratch: &Scratch) -> Result<Service, BenchError> {
         Service::start_with(scratch, &["--role", "api,operator"]).await
     }
@@ -69,7 +69,7 @@ impl Service {
         client.get("/readyz", "").await.is_ok_and(|(status, _)| status == 200)
     }
 
-    /// Ends it as a crash does.
+    /// Kills it, as a crash would.
     pub(crate) fn kill(self) -> Result<(), BenchError> {
         Ok(self.process.kill()?)
     }
@@ -85,14 +85,14 @@ impl Service {
     }
 }
 
-/// A page of the service, served from memory by a process of its own.
+/// A page of the merchant API, served from memory by a process of its own.
 pub(crate) struct MemoryPage {
     pub(crate) process: Process,
     pub(crate) api: SocketAddr,
 }
 
 impl MemoryPage {
-    /// Serves these bytes on every path of a page.
+    /// Serves these bytes as every page.
     pub(crate) async fn start(scratch: &Scratch, page: &[u8]) -> Result<MemoryPage, BenchError> {
         let (file, api) = (scratch.folder().join("page.json"), free_address()?);
         std::fs::write(&file, page)?;
@@ -101,7 +101,7 @@ impl MemoryPage {
             .arg(file)
             .env_clear()
             .current_dir(scratch.folder())
-            // It ends when this ends.
+            // The child ends when this pipe closes.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()?;

@@ -1,4 +1,5 @@
-//! What the service does for every settlement or every attempt, without I/O: `cargo bench -p settle-domain`.
+//! The work that the service does without I/O for every settlement or every attempt.
+//! Start it with `cargo bench -p settle-domain`.
 
 #![expect(clippy::unwrap_used, reason = "what is written here can be read")]
 

@@ -1,5 +1,5 @@
-//! API keys and operator tokens: a prefix and 32 random bytes in lower-case hex, shown once, stored as a
-//! hash.
+//! API keys and operator tokens: a prefix and 32 random bytes in lower-case hex. We show a credential once
+//! and store only its hash.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::seams::{Entropy, random_bytes};
 
-/// Whom a credential stands for.
+/// Who authenticates with the credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialKind {
     /// A merchant: `sk_…`.
@@ -17,7 +17,7 @@ pub enum CredentialKind {
 }
 
 impl CredentialKind {
-    /// What a credential of this kind starts with.
+    /// The text that a credential of this kind starts with.
     #[must_use]
     pub const fn prefix(self) -> &'static str {
         match self {
@@ -27,10 +27,10 @@ impl CredentialKind {
     }
 }
 
-/// The longest credential that is looked at; ours have 67 characters.
+/// Longer texts are refused unread; our own credentials have 67 characters.
 const LENGTH_MAX: usize = 256;
 
-/// A credential in plain text. It does not print: neither `Debug` nor an error shows it.
+/// A credential in plain text. Neither `Debug` nor an error prints it.
 #[derive(Clone)]
 pub struct Credential(SecretString);
 
@@ -42,7 +42,7 @@ impl Credential {
         Credential(format!("{}{}", kind.prefix(), hex::encode(bytes)).into())
     }
 
-    /// The credential in a text, if it has the form of its kind: the prefix and lower-case hex, nothing else.
+    /// Reads a credential of the given kind: the prefix and lower-case hex, nothing else.
     #[must_use]
     pub fn parse(kind: CredentialKind, text: &str) -> Option<Credential> {
         let digits = text.strip_prefix(kind.prefix())?;
@@ -51,7 +51,7 @@ impl Credential {
         well_formed.then(|| Credential(text.to_owned().into()))
     }
 
-    /// The plain text, to be shown this once.
+    /// The plain text. Show it only when the credential is created.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
@@ -71,8 +71,8 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// What is stored of a credential: an HMAC under a pepper that the database does not hold, so that whoever
-/// can write the table still cannot plant a credential.
+/// The hash that the database stores: an HMAC under a pepper that the database does not hold. Somebody who
+/// can write to the table still cannot insert a credential that works.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CredentialHash(pub [u8; 32]);
 

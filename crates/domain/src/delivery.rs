@@ -8,7 +8,7 @@
 //! | pending | the endpoint is gone (cleared, or it has no secret) | dead, nobody is alerted |
 //! | dead | a redelivery is asked for | pending, counter at 0 |
 //!
-//! Everything else is refused: see [`TransitionFault`].
+//! [`Delivery::apply`] refuses every other combination with [`TransitionFault`].
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ use crate::event::EventType;
 use crate::ids::{DeliveryId, SettlementId};
 use crate::time::Timestamp;
 
-/// What `last_error` says of a delivery whose endpoint was cleared while it waited.
+/// The `last_error` of a delivery whose endpoint the merchant cleared while it waited.
 pub const ENDPOINT_CLEARED: &str = "endpoint cleared: the webhook URL was removed before this was delivered";
 
 /// The status of a delivery.
@@ -28,9 +28,9 @@ pub const ENDPOINT_CLEARED: &str = "endpoint cleared: the webhook URL was remove
 pub enum DeliveryStatus {
     /// Queued, or between two attempts.
     Pending,
-    /// Answered with 2xx in time.
+    /// The endpoint answered with 2xx in time.
     Delivered,
-    /// Given up; can be redelivered.
+    /// No attempts remain, or the endpoint is gone; it can be redelivered.
     Dead,
 }
 
@@ -38,7 +38,7 @@ impl DeliveryStatus {
     /// Every status.
     pub const ALL: [DeliveryStatus; 3] = [Self::Pending, Self::Delivered, Self::Dead];
 
-    /// The status as clients and databases write it.
+    /// The text that clients see and databases store.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -74,25 +74,25 @@ impl Serialize for DeliveryStatus {
     }
 }
 
-/// One delivery as its merchant sees it. The frozen payload is not part of it.
+/// One delivery as its merchant sees it. The payload is not part of it: it is made from the settlement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Delivery {
-    /// Which delivery; receivers deduplicate by it.
+    /// The delivery's id; receivers deduplicate by it.
     pub delivery_id: DeliveryId,
-    /// What it tells of.
+    /// The settlement that the notification reports.
     pub settlement_id: SettlementId,
-    /// What happened.
+    /// What happened to the settlement.
     pub event_type: EventType,
-    /// Where it stands.
+    /// Pending, delivered or dead.
     pub status: DeliveryStatus,
-    /// Attempts with an outcome in this cycle.
+    /// Attempts with an outcome since it was enqueued or last redelivered.
     pub attempts: i32,
     /// When it was enqueued.
     pub created_at: Timestamp,
-    /// When it was answered with 2xx.
+    /// When the endpoint answered with 2xx.
     pub delivered_at: Option<Timestamp>,
-    /// When the next attempt is due; on a delivered or dead row, when the last one was due, or when it was
-    /// ended.
+    /// When the next attempt is due. On a delivered or dead row: when the last one was due, or when the
+    /// endpoint was cleared, if that was earlier.
     pub next_attempt_at: Timestamp,
     /// The status of the last response, if there was one.
     pub response_status: Option<i32>,
@@ -102,14 +102,14 @@ pub struct Delivery {
     pub url: String,
 }
 
-/// How often and how far apart a delivery is tried.
+/// How often we try a delivery, and how long we wait between attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// The wait after the first failed attempt; doubled after each further one.
+    /// The wait after the first failed attempt; it doubles after each further one.
     pub retry_first: Duration,
     /// The longest wait.
     pub retry_max: Duration,
-    /// Attempts in a cycle, at most.
+    /// The most attempts before the delivery is dead.
     pub attempts_max: i32,
 }
 
@@ -136,7 +136,7 @@ impl RetryPolicy {
 /// What happened to a delivery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeliveryEvent {
-    /// An attempt was answered with a 2xx status in time.
+    /// The endpoint answered an attempt with a 2xx status in time.
     Answered {
         /// The 2xx status.
         response_status: u16,
@@ -145,10 +145,10 @@ pub enum DeliveryEvent {
     Failed {
         /// The status, if there was a response.
         response_status: Option<u16>,
-        /// What went wrong, in a few words.
+        /// The reason, in a few words.
         error: String,
     },
-    /// The endpoint was cleared, or an attempt found no secret to sign with.
+    /// The merchant cleared the endpoint, or an attempt found no secret to sign with.
     EndpointGone,
     /// The merchant or an operator asks for a redelivery.
     RedeliveryAsked,
@@ -159,20 +159,20 @@ pub enum DeliveryEvent {
 #[error("a {0} delivery does not allow this")]
 pub struct TransitionFault(pub DeliveryStatus);
 
-/// What a transition asks for besides the new state.
+/// What the caller must do besides storing the new state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Consequence {
     /// Nothing more.
     None,
-    /// Operations are alerted: the last attempt failed.
+    /// Alert operations: the last attempt failed.
     Alert,
 }
 
 impl Delivery {
-    /// Takes an event that happened at the given time. On an error nothing has changed.
+    /// Applies an event that happened at the given time. On an error nothing has changed.
     ///
-    /// The stores do the same to many rows at once for [`DeliveryEvent::RedeliveryAsked`] and
-    /// [`DeliveryEvent::EndpointGone`]; their suite compares the rows with what this makes of them.
+    /// For [`DeliveryEvent::RedeliveryAsked`] and [`DeliveryEvent::EndpointGone`] the stores change many rows
+    /// at once in SQL; their conformance suite compares those rows with the result of this function.
     pub fn apply(
         &mut self,
         event: DeliveryEvent,
@@ -196,14 +196,14 @@ impl Delivery {
                     self.status = DeliveryStatus::Dead;
                     return Ok(Consequence::Alert);
                 }
-                // Never earlier than the attempt that failed, whatever the clock did meanwhile.
+                // Never before the failed attempt was due, even if the clock was set back meanwhile.
                 self.next_attempt_at = self.next_attempt_at.max(at.plus(policy.delay_after(self.attempts)));
                 Ok(Consequence::None)
             }
             (DeliveryStatus::Pending, DeliveryEvent::EndpointGone) => {
                 self.status = DeliveryStatus::Dead;
                 self.last_error = Some(ENDPOINT_CLEARED.to_owned());
-                // No attempt will be made any more, so none may be announced.
+                // Nobody will attempt it any more, so the log must not announce an attempt.
                 self.next_attempt_at = self.next_attempt_at.min(at);
                 Ok(Consequence::None)
             }

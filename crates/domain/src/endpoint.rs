@@ -1,7 +1,7 @@
 //! A merchant's webhook configuration: one endpoint and its secret, or nothing.
 //!
-//! [`EndpointRequest::decide`] holds every rule of a change. It is pure: the address guard's verdict on the
-//! URL and the present configuration are given to it.
+//! [`EndpointRequest::decide`] holds every rule of a change. It is pure: the caller passes in the address
+//! guard's verdict on the URL, and whether the merchant has an endpoint.
 
 use crate::error_code::{ErrorCode, FieldFault};
 use crate::webhook_secret::{SealedSecret, WebhookSecret};
@@ -9,18 +9,18 @@ use crate::webhook_secret::{SealedSecret, WebhookSecret};
 /// The configured endpoint of a merchant. There is no endpoint without a secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where notifications are sent: the text as the merchant sent it.
+    /// Where we send notifications: the text as the merchant wrote it.
     pub url: String,
-    /// The secret they are signed with, sealed.
+    /// The secret that signs them, sealed.
     pub secret: SealedSecret,
 }
 
 /// What a request says about the URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UrlRequest {
-    /// The field is absent: unchanged.
+    /// The field is absent: the URL stays.
     Keep,
-    /// The field is null or empty: no more notifications.
+    /// The field is null or empty: the merchant wants no more notifications.
     Clear,
     /// A URL.
     Set(String),
@@ -31,7 +31,7 @@ pub enum UrlRequest {
 pub struct EndpointRequest {
     /// What it says about the URL.
     pub url: UrlRequest,
-    /// The secret, already judged; `None` where the field is absent or null.
+    /// The parsed secret, or the code that refuses it; `None` where the field is absent or null.
     pub secret: Option<Result<WebhookSecret, ErrorCode>>,
 }
 
@@ -40,9 +40,9 @@ pub struct EndpointRequest {
 pub enum EndpointChange {
     /// Nothing.
     Nothing,
-    /// Removes the endpoint and retires its secret.
+    /// Removes the endpoint and its secret.
     Clear,
-    /// Stores a URL and a secret; where one is `None`, the present one stays.
+    /// Stores a URL and a secret; where one is `None`, the merchant's present one stays.
     Set {
         /// The new URL.
         url: Option<String>,
@@ -52,16 +52,16 @@ pub enum EndpointChange {
 }
 
 impl EndpointRequest {
-    /// Decides what the request does, or which fields it is refused for, in the order of the contract.
+    /// Decides what the request does, or lists the refused fields in the order of the contract.
     ///
-    /// `url_fault` is the address guard's verdict on the URL, if there is one to judge.
+    /// `url_fault` is the address guard's refusal of the URL, if it refused one.
     pub fn decide(
         self,
         has_endpoint: bool,
         url_fault: Option<ErrorCode>,
     ) -> Result<EndpointChange, Vec<FieldFault>> {
         let url = match self.url {
-            // A secret in the same body is ignored, whatever it is.
+            // A secret in the same body is ignored, even a bad one.
             UrlRequest::Clear => return Ok(EndpointChange::Clear),
             UrlRequest::Keep if self.secret.is_none() => return Ok(EndpointChange::Nothing),
             UrlRequest::Keep if !has_endpoint => Err(ErrorCode::Required),

@@ -1,12 +1,12 @@
-//! Every code a client can match on, with its HTTP status and where in the error envelope it may stand.
+//! Every error code that a client can match on, with its HTTP status and its place in the error envelope.
 //!
-//! One code has one status. Three of them carry a second status as well, where the envelope needs some code
-//! for it: `not_found` on 405, `invalid_body` on 413 and 415, `internal_error` on 503. Which response has
-//! which is decided by the HTTP layer in one match.
+//! Each code has one status here. The HTTP layer also sends `not_found` with 405, `invalid_body` with 413 and
+//! 415, and `internal_error` with 503, because the envelope needs some code there; one match in that layer
+//! decides it.
 
 use std::fmt;
 
-/// Where in the envelope a code may stand.
+/// Where in the envelope a code may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Only as `error.code`.
@@ -41,7 +41,7 @@ macro_rules! error_codes {
                 match self { $(ErrorCode::$variant => $status),+ }
             }
 
-            /// Where in the envelope the code may stand.
+            /// Where in the envelope the code may be used.
             #[must_use]
             pub const fn level(self) -> Level {
                 match self { $(ErrorCode::$variant => Level::$level),+ }
@@ -106,7 +106,7 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// A request field that was refused, and why.
+/// A refused request field, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldFault {
     /// The name of the field or query parameter.
@@ -116,7 +116,7 @@ pub struct FieldFault {
 }
 
 impl FieldFault {
-    /// A refused field. The code must be one that may stand on a field.
+    /// A refused field. The code must be allowed on a field.
     #[must_use]
     pub fn new(field: &'static str, code: ErrorCode) -> FieldFault {
         debug_assert!(code.level() != Level::Top, "{code} cannot stand on a field");

@@ -1,4 +1,4 @@
-//! What a notification tells of.
+//! The kinds of events that notifications report.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,10 +14,10 @@ pub enum EventType {
 }
 
 impl EventType {
-    /// Every kind there is.
+    /// Every kind.
     pub const ALL: [EventType; 1] = [Self::SettlementCompleted];
 
-    /// The kind as receivers and databases know it.
+    /// The text that receivers see and databases store.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

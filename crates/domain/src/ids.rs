@@ -1,5 +1,9 @@
-//! Typed ids. Ours are uuid v7 that carry their time to the microsecond, so that they sort by it; an id given
-//! from outside is any uuid.
+//! Typed ids. Ours are uuid v7 that carry their time to the microsecond, so they sort by time. An id that
+//! comes from outside may be any uuid.
+//!
+//! The delivery log relies on this: `(merchant_id, delivery_id)` is the order of the list, so no write has to
+//! keep an index on `created_at`. Older versions made ids that carry only milliseconds; among those of one
+//! millisecond the order is arbitrary.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,13 +30,14 @@ macro_rules! id {
             /// The id of nothing: all zeros.
             pub const NIL: $name = $name(Uuid::nil());
 
-            /// A new id, made from the present time and fresh randomness.
+            /// A new id from the given time and fresh randomness.
             #[must_use]
             pub fn new(now: Timestamp, entropy: &dyn Entropy) -> $name {
                 $name(uuid_v7(now, random_bytes(entropy)))
             }
 
-            /// Not above any id that is made at this time or later, and above every one made before.
+            /// The smallest id of this time: ids made at this time or later are not below it, all earlier
+            /// ones are.
             #[must_use]
             pub fn first_at(time: Timestamp) -> $name {
                 $name(uuid_v7(time, [0; 10]))
@@ -62,26 +67,26 @@ macro_rules! id {
 }
 
 id! {
-    /// A merchant: whoever owns settlements, keys and one webhook endpoint.
+    /// A merchant: it owns settlements, keys and at most one webhook endpoint.
     MerchantId,
     /// An API key of a merchant.
     KeyId,
     /// An operator of the service.
     OperatorId,
-    /// A settlement, named by whoever settled it.
+    /// A settlement; the importing system chooses the id.
     SettlementId,
     /// One notification delivery; receivers deduplicate by it.
     DeliveryId,
-    /// One run of a dispatcher: a process that sends.
-    DispatcherId,
-    /// One alert of operations; receivers deduplicate by it.
+    /// One process that holds shards and sends, from its start to its end.
+    KeeperId,
+    /// One alert to operations; its receiver deduplicates by it.
     AlertId,
     /// One request to an API, shown as `X-Request-Id` and in the log.
     RequestId,
 }
 
 /// The twelve bits after the milliseconds are the fraction of the millisecond (RFC 9562, section 6.2, method
-/// 3): a list in the order of its ids is one in the order of their times, and needs no index of its own.
+/// 3).
 fn uuid_v7(now: Timestamp, mut random: [u8; 10]) -> Uuid {
     let [high, low] = now.as_uuid_fraction().to_be_bytes();
     random[0] = high;
@@ -89,7 +94,7 @@ fn uuid_v7(now: Timestamp, mut random: [u8; 10]) -> Uuid {
     uuid::Builder::from_unix_timestamp_millis(now.as_uuid_millis(), &random).into_uuid()
 }
 
-/// Only the hyphenated form: one id has one spelling but for its case, whichever way it came.
+/// Only the hyphenated form, so that one id has one spelling, apart from upper and lower case.
 fn parse(text: &str) -> Result<Uuid, IdFault> {
     const HYPHENATED_LENGTH: usize = 36;
     if text.len() != HYPHENATED_LENGTH {

@@ -1,7 +1,7 @@
-//! Exact decimal amounts: what every amount, rate, percentage and fee of the service is made of.
+//! Exact decimals: the type of every amount, rate, percentage and fee of the service.
 //!
-//! There is no arithmetic here and no rounding: only exact changes of scale. The one place that divides and
-//! rounds money is [`crate::quote`].
+//! This module does no arithmetic and no rounding, only exact changes of scale. [`crate::quote`] is the one
+//! place that divides and rounds money.
 
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
@@ -16,11 +16,11 @@ pub use text::DecimalFault;
 
 /// A non-negative exact decimal of at most 38 significant digits: `coefficient / 10^scale`.
 ///
-/// Two decimals are equal, ordered and hashed by value (`1.0 == 1.00`), while the scale is remembered for
-/// printing (`1.00` prints as `1.00`).
+/// Decimals compare and hash by value (`1.0 == 1.00`), but remember their scale for printing (`1.00` prints
+/// as `1.00`).
 ///
-/// Leading zeros are not significant. Trailing zeros are: they are stored, printed and, at the fixed scale of
-/// an asset, mean something. So `1.00` has three significant digits, `0.01` has one and zero has none.
+/// Leading zeros are not significant, trailing zeros are: we store and print them, because they show the
+/// scale of the asset. So `1.00` has three significant digits, `0.01` has one and zero has none.
 #[derive(Clone, Copy)]
 pub struct Decimal {
     coefficient: u128,
@@ -28,14 +28,14 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// How many digits may follow the leading zeros, whatever the position of the decimal point.
+    /// The most digits after leading zeros, wherever the decimal point is.
     pub const SIGNIFICANT_DIGITS_MAX: u32 = 38;
 
-    /// How many digits may follow the decimal point. With as many as there are significant digits, every
-    /// power of ten that a scale can ask for fits in 128 bits.
+    /// The most digits after the decimal point. It equals the most significant digits, so every power of ten
+    /// that a scale needs fits in 128 bits.
     pub const SCALE_MAX: u8 = 38;
 
-    /// The longest text that is looked at: `0.` and [`Self::SCALE_MAX`] digits. Anything longer breaks one of
+    /// Longer texts are refused unread: `0.` and [`Self::SCALE_MAX`] digits. Anything longer breaks one of
     /// the other two limits.
     pub const TEXT_BYTES_MAX: usize = 40;
 
@@ -107,10 +107,9 @@ impl Decimal {
         Self::new(self.coefficient / dropped, decimals)
     }
 
-    /// The whole part, and the fraction in units of `10^-SCALE_MAX`: equal for equal values, ordered like
-    /// them.
+    /// The whole part, and the fraction in units of `10^-SCALE_MAX`: two values compare as these pairs do.
     ///
-    /// Both halves stay below `10^38`, where bringing two coefficients to one scale could overflow.
+    /// Both halves stay below `10^38`. Bringing two coefficients to one scale instead could overflow.
     fn value_key(&self) -> (u128, u128) {
         let one = power_of_ten(self.scale);
         let fraction_factor = power_of_ten(Self::SCALE_MAX - self.scale);

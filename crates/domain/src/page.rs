@@ -1,4 +1,4 @@
-//! The bounds of a list request, and the page it gives.
+//! The bounds of a list request, and the page that answers it.
 
 /// Rows on a page when the caller names no `limit`.
 pub const LIMIT_DEFAULT: u32 = 50;
@@ -7,7 +7,7 @@ pub const LIMIT_MAX: u32 = 200;
 /// Rows a caller may skip at most.
 pub const OFFSET_MAX: u32 = 10_000;
 
-/// A page that was asked for: always inside the bounds.
+/// A request for a page: always inside the bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest {
     limit: u32,
@@ -40,6 +40,6 @@ impl PageRequest {
 pub struct Page<Row> {
     /// The rows, in the order of the list.
     pub rows: Vec<Row>,
-    /// All rows that match, whatever page they are on.
+    /// All rows that match, on any page.
     pub total: u64,
 }

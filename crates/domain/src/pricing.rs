@@ -1,4 +1,5 @@
-//! What the house earns on a settlement. Kept apart in type and table: no merchant-facing type can name it.
+//! Our earnings on a settlement. They have their own type and table: no type that a merchant sees can name
+//! them.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,10 +9,10 @@ use crate::money::Decimal;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InternalPricing {
-    /// The rate the provider gave: incoming units per outgoing unit.
+    /// The provider's rate: incoming units per outgoing unit.
     pub provider_rate: Decimal,
-    /// What the spread between the provider's and the merchant's rate earned, in the outgoing asset.
+    /// Our revenue from the spread between the provider's and the merchant's rate, in the outgoing asset.
     pub spread_revenue: Decimal,
-    /// What a partner earned on it, in the outgoing asset.
+    /// The partner's commission, in the outgoing asset.
     pub partner_commission: Decimal,
 }

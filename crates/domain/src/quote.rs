@@ -1,8 +1,8 @@
-//! The quote: what a merchant pays in, what is paid out, and the fees in between, from either fixed side.
+//! The quote: the amount a merchant pays in, the amount we pay out, and the fees in between. Either amount
+//! can be the fixed side.
 //!
-//! Everything is computed on exact fractions of whole numbers, and every printed amount is rounded once:
-//! money paid out is rounded down, money collected is rounded up. Refusals are part of the answer, never a
-//! panic.
+//! The computation uses exact fractions of whole numbers and rounds every printed amount once: money we pay
+//! out down, money we collect up. Refusals are results, never a panic.
 
 use num_bigint::BigUint;
 use num_integer::Integer;
@@ -41,16 +41,16 @@ pub struct QuoteInput {
 /// The printed lines add up: `gross = outgoing_amount + fee_percentage_amount + fee_fixed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {
-    /// What is collected, in the incoming asset.
+    /// The amount we collect, in the incoming asset.
     pub incoming_amount: Decimal,
-    /// The outgoing amount before fees: with the incoming side fixed, what it converts to, rounded down; with
-    /// the outgoing side fixed, what has to be converted, rounded up.
+    /// The outgoing amount before fees. With the incoming side fixed it is the converted amount, rounded
+    /// down; with the outgoing side fixed it is the amount to convert, rounded up.
     pub gross: Decimal,
     /// The percentage fee, in the outgoing asset; exact to within one unit of the last place.
     pub fee_percentage_amount: Decimal,
     /// The fixed fee, in the outgoing asset.
     pub fee_fixed: Decimal,
-    /// What is paid out, in the outgoing asset; always positive, never rounded up.
+    /// The payout, in the outgoing asset; always positive, never rounded up.
     pub outgoing_amount: Decimal,
 }
 
@@ -63,7 +63,7 @@ pub fn quote(input: &QuoteInput) -> Result<Quote, QuoteFault> {
     }
 }
 
-/// `outgoing = floor(I/R · (100−P)/100 − F)` in units of the outgoing asset, the only rounding of the payout.
+/// `outgoing = floor(I/R · (100−P)/100 − F)` in units of the outgoing asset; the payout is rounded only here.
 fn quote_incoming_fixed(input: &QuoteInput, terms: &Terms) -> Result<Quote, QuoteFault> {
     let incoming_amount = amount_at_scale(input.amount, input.incoming_decimals)?;
 
@@ -73,7 +73,7 @@ fn quote_incoming_fixed(input: &QuoteInput, terms: &Terms) -> Result<Quote, Quot
         * power_of_ten(input.conversion_rate.scale());
     let gross_denominator = power_of_ten(input.incoming_decimals) * units(input.conversion_rate);
 
-    // F is a whole number of units, so taking it off after the rounding changes nothing.
+    // F is a whole number of units, so subtracting it after the rounding changes nothing.
     let net = (&gross_numerator * &terms.kept_share).div_floor(&(&gross_denominator * &terms.whole_share));
     let fee_fixed = units(terms.fee_fixed);
     if net <= fee_fixed {
@@ -121,8 +121,7 @@ fn quote_outgoing_fixed(input: &QuoteInput, terms: &Terms) -> Result<Quote, Quot
 struct Terms {
     /// The fixed fee at the scale of the outgoing asset.
     fee_fixed: Decimal,
-    /// `100 − P` as a whole number: `kept_share / whole_share` is what the percentage fee leaves of the
-    /// gross.
+    /// `100 − P` as a whole number: the percentage fee leaves `kept_share / whole_share` of the gross.
     kept_share: BigUint,
     /// `100` in the same units as `kept_share`.
     whole_share: BigUint,
@@ -144,7 +143,7 @@ impl Terms {
     }
 }
 
-/// The given amount at the scale of its asset; it has to be positive.
+/// The given amount at the scale of its asset; it must be positive.
 fn amount_at_scale(amount: Decimal, decimals: u8) -> Result<Decimal, QuoteFault> {
     if amount.is_zero() {
         return Err(QuoteFault::NotPositive);
@@ -152,7 +151,7 @@ fn amount_at_scale(amount: Decimal, decimals: u8) -> Result<Decimal, QuoteFault>
     exact_at_scale(amount, decimals, QuoteFault::AmountTooManyDecimals)
 }
 
-/// Tells apart the two ways in which a decimal does not fit a scale. Trailing zeros are not too many
+/// Distinguishes the two reasons why a decimal does not fit a scale. Trailing zeros do not count as too many
 /// decimals.
 fn exact_at_scale(
     value: Decimal,
@@ -165,8 +164,8 @@ fn exact_at_scale(
     value.at_scale(decimals).ok_or(QuoteFault::OutOfRange)
 }
 
-/// The amount of a whole number of units; refused, never wrapped or approximated, when it has too many
-/// digits.
+/// The decimal for a whole number of units; refused when it has too many digits, never wrapped or
+/// approximated.
 fn amount_of_units(units: &BigUint, decimals: u8) -> Result<Decimal, QuoteFault> {
     u128::try_from(units)
         .ok()

@@ -1,5 +1,5 @@
-//! The seams to the outside: where time and randomness enter. The binary gives the real ones, tests give
-//! others.
+//! The two traits through which time and randomness come in. The binary passes the real ones, tests pass
+//! their own.
 
 #[cfg(feature = "testing")]
 mod testing;

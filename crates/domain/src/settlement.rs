@@ -1,8 +1,10 @@
 //! A completed settlement as its merchant sees it, and the notification made from it.
 //!
-//! The order of the fields in [`Settlement`] is the order everywhere: in the API, in the notification and in
-//! what the stores keep. A settlement is rendered once, into a [`Record`]; from then on everybody passes the
-//! same bytes on.
+//! [`Settlement`] sets the order of the fields everywhere: in the API, in the notification and in the stores.
+//! We render a settlement once, into a [`Record`]; from then on everybody passes the same bytes on.
+//!
+//! The contract allows a settlement without `completed_at`, but the list needs an order, so such a settlement
+//! is listed by `occurred_at`.
 
 use serde::Serialize;
 
@@ -24,7 +26,7 @@ pub use object::parse_object;
 /// The settlement record, in the field order of the contract.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Settlement {
-    /// Which settlement.
+    /// The settlement's id.
     pub settlement_id: SettlementId,
     /// When the payout was complete.
     pub completed_at: Option<Timestamp>,
@@ -34,7 +36,7 @@ pub struct Settlement {
     pub payin_reference: String,
     /// The reference of the payout.
     pub payout_reference: Option<String>,
-    /// The reference of the destination it was paid to.
+    /// The reference of the payout's destination.
     pub destination_reference: String,
     /// The currency that came in.
     pub incoming_currency: String,
@@ -42,7 +44,7 @@ pub struct Settlement {
     pub incoming_amount: Decimal,
     /// The asset that went out.
     pub outgoing_currency: String,
-    /// How much went out: only decimals the asset can transfer, never rounded up.
+    /// How much went out: only decimals that the asset can transfer, never rounded up.
     pub outgoing_amount: Option<Decimal>,
     /// Incoming units per outgoing unit.
     pub conversion_rate: Decimal,
@@ -50,13 +52,13 @@ pub struct Settlement {
     pub fixed_side: FixedSide,
     /// The fee agreed for the merchant's corridor, in percent.
     pub fee_percentage: Decimal,
-    /// What that percentage came to, in the outgoing asset.
+    /// The amount of that percentage fee, in the outgoing asset.
     pub fee_percentage_amount: Option<Decimal>,
     /// The fixed fee agreed for the merchant's corridor, in the outgoing asset.
     pub fee_fixed: Decimal,
 }
 
-/// The names of the record's fields, in their order; a test holds them to [`Settlement`].
+/// The names of the record's fields, in their order; a test compares them with [`Settlement`].
 pub const FIELDS: [&str; 15] = [
     "settlement_id",
     "completed_at",
@@ -76,7 +78,7 @@ pub const FIELDS: [&str; 15] = [
 ];
 
 impl Settlement {
-    /// Where the settlement stands in its merchant's list: when it was completed, or else when it occurred.
+    /// The time that sorts the settlement in its merchant's list: `completed_at`, or else `occurred_at`.
     #[must_use]
     pub fn listed_at(&self) -> Timestamp {
         self.completed_at.unwrap_or(self.occurred_at)
@@ -94,12 +96,12 @@ impl Settlement {
     }
 }
 
-/// A rendered settlement: one compact JSON object, the bytes a merchant sees.
+/// A rendered settlement: one compact JSON object, the bytes that a merchant sees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record(String);
 
 impl Record {
-    /// Takes back a record that a store has kept.
+    /// A record read from a store.
     #[must_use]
     pub fn from_stored(json: String) -> Record {
         Record(json)
@@ -117,7 +119,7 @@ impl Record {
         self.0
     }
 
-    /// The body of the notification of an event: the record with `event` in front.
+    /// The body of a notification of an event: the record with `event` in front.
     #[must_use]
     pub fn notification(&self, event: EventType) -> Vec<u8> {
         let fields = self.0.strip_prefix('{').unwrap_or(&self.0);
@@ -125,20 +127,20 @@ impl Record {
     }
 }
 
-/// A page of rendered settlements with the number of all that match, both from one snapshot.
+/// A page of rendered settlements and the total number, both from one snapshot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecordPage {
-    /// The records, in the order of the list, separated by commas: what stands between the brackets of a JSON
-    /// array. Nobody who passes a page on needs them one by one.
+    /// The records, in the order of the list, separated by commas: the inside of a JSON array. No caller
+    /// needs them one by one.
     pub records: String,
-    /// All settlements that match, whatever page they are on.
+    /// All settlements of the merchant, on any page.
     pub total: u64,
 }
 
 /// A completed settlement on its way into the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletedSettlement {
-    /// Whose it is.
+    /// The merchant it belongs to.
     pub merchant_id: MerchantId,
     /// What the merchant sees.
     pub settlement: Settlement,

@@ -18,12 +18,12 @@ pub const TIMESTAMP_HEADER: &str = "service-timestamp";
 pub const EVENT_HEADER: &str = "service-event";
 /// The header that carries the delivery id, for idempotency.
 pub const DELIVERY_ID_HEADER: &str = "service-delivery-id";
-/// The age up to which a receiver should take a notification.
+/// The greatest age at which a receiver should accept a notification.
 pub const TOLERANCE: Duration = Duration::from_mins(5);
 
 const PREFIX: &str = "sha256=";
 
-/// Why a notification is not to be trusted.
+/// Why a receiver must not trust a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureFault {
     /// The timestamp is not a number of seconds.
@@ -32,12 +32,12 @@ pub enum SignatureFault {
     /// The timestamp is further from now than the tolerance allows.
     #[error("the timestamp is too old or too far ahead")]
     Stale,
-    /// The signature was not made with this secret over this timestamp and body.
+    /// The signature is not of this secret, timestamp and body.
     #[error("the signature does not match")]
     Mismatch,
 }
 
-/// Signs a body for an attempt made at the given time.
+/// Signs the body of an attempt made at the given time.
 #[must_use]
 pub fn sign(secret: &[u8], at: Timestamp, body: &[u8]) -> String {
     let tag = message(secret, &at.as_seconds().to_string(), body).finalize().into_bytes();

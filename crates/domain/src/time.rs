@@ -1,7 +1,7 @@
 //! Points in time: UTC, to the microsecond, written as RFC 3339 with offset `+00:00` and six fraction digits.
 //!
-//! jiff reads and prints them. They are kept as a number of microseconds all the same: that is what both
-//! databases hold, it is half as long as jiff's own (8 bytes, not 16), and the range is ours.
+//! jiff reads and prints them, but we keep them as a number of microseconds: both databases store that, it
+//! takes 8 bytes instead of jiff's 16, and we set the range.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,10 +12,10 @@ use jiff::fmt::temporal::DateTimePrinter;
 use jiff::tz::Offset;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
-/// Six digits whatever they are, so that all times are equally long.
+/// Always six digits, so that all times are equally long.
 const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
 
-/// A point in time, to the microsecond: what both databases keep exactly.
+/// A point in time, to the microsecond: both databases store it exactly.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
@@ -27,10 +27,10 @@ pub struct TimestampFault;
 impl Timestamp {
     /// Midnight of 1 January in the year 1: the earliest time that has a four-digit year.
     pub const MIN: Timestamp = Timestamp(-62_135_596_800_000_000);
-    /// The last time that has a four-digit year whatever the offset it is written with.
+    /// The last time whose year has four digits at every offset.
     pub const MAX: Timestamp = Timestamp(253_402_207_200_000_000);
 
-    /// From microseconds since 1970. What lies outside the years 1 to 9999 is drawn to the nearer end.
+    /// From microseconds since 1970, clamped to [`Self::MIN`] and [`Self::MAX`].
     #[must_use]
     pub const fn from_micros(micros: i64) -> Timestamp {
         if micros < Self::MIN.0 {
@@ -48,27 +48,27 @@ impl Timestamp {
         self.0
     }
 
-    /// Whole seconds since 1970, rounded down: what `service-timestamp` carries.
+    /// Whole seconds since 1970, rounded down: the value of the `service-timestamp` header.
     #[must_use]
     pub const fn as_seconds(self) -> i64 {
         self.0.div_euclid(1_000_000)
     }
 
-    /// Milliseconds since 1970, rounded down and never negative: what a uuid v7 carries.
+    /// Milliseconds since 1970, rounded down and never negative: the time of a uuid v7.
     #[must_use]
     pub const fn as_uuid_millis(self) -> u64 {
         if self.0 < 0 { 0 } else { self.0.unsigned_abs() / 1_000 }
     }
 
-    /// The part of a millisecond that [`Timestamp::as_uuid_millis`] leaves out, in 4,096ths of it: each
-    /// microsecond has another one.
+    /// The part of a millisecond that [`Timestamp::as_uuid_millis`] leaves out, in 4,096ths: no two
+    /// microseconds share one.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "it is below 4,096")]
     pub const fn as_uuid_fraction(self) -> u16 {
         if self.0 < 0 { 0 } else { (self.0.unsigned_abs() % 1_000 * 4_096 / 1_000) as u16 }
     }
 
-    /// How long after the given time this is; nothing if it is before it.
+    /// The time from `earlier` to this one; zero if this one is before it.
     #[must_use]
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -91,7 +91,7 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every value is inside jiff's range, which is wider than ours; the fallback is never reached.
+        // Our range lies inside jiff's, so the fallback is never used.
         let time = jiff::Timestamp::from_microsecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
         PRINTER
             .print_timestamp_with_offset(&time, Offset::UTC, StdFmtWrite(formatter))
@@ -108,9 +108,9 @@ impl fmt::Debug for Timestamp {
 impl FromStr for Timestamp {
     type Err = TimestampFault;
 
-    /// Takes any offset and up to nine fraction digits; what is finer than a microsecond is cut off.
+    /// Accepts any offset and up to nine fraction digits, and cuts off all below a microsecond.
     fn from_str(text: &str) -> Result<Timestamp, TimestampFault> {
-        // jiff is more generous than RFC 3339 (hours only, a blank for the T, years of six digits).
+        // jiff accepts more than RFC 3339: hours only, a space for the T, years of six digits.
         let bytes = text.as_bytes();
         let strict = bytes.len() >= 20
             && bytes[..4].iter().all(u8::is_ascii_digit)
@@ -122,7 +122,7 @@ impl FromStr for Timestamp {
             return Err(TimestampFault);
         }
         let parsed: jiff::Timestamp = text.parse().map_err(|_| TimestampFault)?;
-        // jiff rounds towards 1970; before it, cutting digits off leads away from it.
+        // jiff rounds towards 1970. Before 1970, cutting digits off must lead away from it.
         let is_cut_before_1970 = parsed.subsec_nanosecond() % 1_000 < 0;
         let micros = parsed.as_microsecond() - i64::from(is_cut_before_1970);
         if !(Self::MIN.0..=Self::MAX.0).contains(&micros) {

@@ -1,11 +1,14 @@
 //! The master key ring: it seals webhook secrets, and peppers the hashes of credentials.
 //!
-//! The ring has one or more keys. The first one seals and hashes; all of them open and recognise, so that a
-//! key is replaced by putting a new one in front and dropping the old one when nothing depends on it any
-//! more.
+//! The ring has one or more keys. The first key seals and hashes; all keys open and recognise. An operator
+//! replaces a key by putting a new one in front, and drops the old one when nothing depends on it any more.
+//!
+//! The database stores a credential as an HMAC under a pepper derived from the master key. Somebody who can
+//! write to the table, but has no master key, still cannot insert a credential that works. One read looks up
+//! a credential under the peppers of all keys, so replacing the master key needs no pause.
 //!
 //! A sealed secret is `version (1) · key id (4) · nonce (24) · ciphertext and tag`, with the merchant's id as
-//! associated data: moved to another merchant's row it does not open.
+//! associated data: copied to another merchant's row it does not open.
 
 use std::fmt;
 
@@ -27,10 +30,10 @@ const NONCE_LENGTH: usize = 24;
 const HEAD_LENGTH: usize = 1 + KEY_ID_LENGTH + NONCE_LENGTH;
 /// The bytes of one master key.
 pub const MASTER_KEY_LENGTH: usize = 32;
-/// Keys in a ring at most: recognising a credential costs one hash per key.
+/// The most keys in a ring: recognising a credential costs one hash per key.
 pub const RING_LENGTH_MAX: usize = 8;
 
-/// Text that is not a key ring.
+/// A text that is not a key ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RingFault {
     /// A key is not 32 bytes of hex.
@@ -47,16 +50,16 @@ pub enum OpenFault {
     /// None of the ring's keys sealed it.
     #[error("no key of the master key ring has sealed this secret")]
     UnknownKey,
-    /// It was changed, or it is another merchant's.
+    /// Somebody changed it, or it belongs to another merchant.
     #[error("the sealed secret is damaged or belongs to another merchant")]
     Damaged,
 }
 
-/// Which master key, without telling anything of it.
+/// The id of a master key; it reveals nothing about the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MasterKeyId(pub [u8; KEY_ID_LENGTH]);
 
-/// What is derived from one master key; the key itself is not kept.
+/// The values derived from one master key; the key itself is not kept.
 struct RingKey {
     id: [u8; KEY_ID_LENGTH],
     sealing: SecretBox<[u8; 32]>,
@@ -120,19 +123,19 @@ impl KeyRing {
         WebhookSecret::parse(text).map_err(|_| OpenFault::Damaged)
     }
 
-    /// The hash to store of a new credential.
+    /// The hash to store for a new credential.
     #[must_use]
     pub fn hash(&self, credential: &Credential) -> CredentialHash {
         self.newest.hash(credential)
     }
 
-    /// Every hash under which a credential may be stored, one per key of the ring.
+    /// Every hash that the database may hold for a credential, one per key of the ring.
     #[must_use]
     pub fn hashes(&self, credential: &Credential) -> Vec<CredentialHash> {
         self.keys().map(|key| key.hash(credential)).collect()
     }
 
-    /// The ids of the keys, newest first. They tell nothing of the keys, but which they are.
+    /// The ids of the keys, newest first. They reveal nothing about the keys.
     #[must_use]
     pub fn ids(&self) -> Vec<MasterKeyId> {
         self.keys().map(|key| MasterKeyId(key.id)).collect()
@@ -145,7 +148,7 @@ impl KeyRing {
 
 impl RingKey {
     fn derive(master: &[u8; MASTER_KEY_LENGTH]) -> RingKey {
-        // Each use has its own label, so that no key serves two purposes.
+        // Each use has its own label, so that no derived key serves two purposes.
         let derived = |label: &str| -> [u8; 32] {
             hmac_sha256(master).chain_update(label.as_bytes()).finalize().into_bytes().into()
         };

@@ -1,4 +1,4 @@
-//! The secret that a merchant's notifications are signed with: in plain text, and sealed as it is stored.
+//! The secret that signs a merchant's notifications: in plain text, and sealed for the database.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub const SECRET_BYTES_MAX: usize = 256;
 pub struct WebhookSecret(SecretString);
 
 impl WebhookSecret {
-    /// Takes a secret as sent, or says with which code the field is refused.
+    /// Parses a secret as the merchant sent it, or gives the code that refuses the field.
     pub fn parse(text: String) -> Result<WebhookSecret, ErrorCode> {
         if text.is_empty() {
             return Err(ErrorCode::Required);
@@ -38,7 +38,7 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
-/// A webhook secret as it is stored.
+/// A webhook secret as the database stores it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealedSecret(pub Vec<u8>);
 

@@ -1,4 +1,4 @@
-//! The codes, their statuses and levels are exactly those of the contract.
+//! The codes, their statuses and levels match the contract exactly.
 
 use serde_json::Value;
 use settle_domain::error_code::{ErrorCode, Level};

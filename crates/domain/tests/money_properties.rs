@@ -1,7 +1,7 @@
-//! What holds for every decimal and every quote, checked against exact fractions of whole numbers.
+//! Properties of every decimal and every quote, checked against exact fractions of whole numbers.
 //!
-//! The fractions are built from the printed text, so that a mistake in the representation cannot hide in both
-//! sides of a comparison. Refusals are checked like results: each has to be the right one.
+//! The tests build the fractions from the printed text, so that a mistake in the representation cannot hide
+//! on both sides of a comparison. They check refusals like results: each must be the right one.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -15,7 +15,7 @@ use settle_domain::quote::{FixedSide, Quote, QuoteFault, QuoteInput, quote};
 
 const CASES: u32 = 2_000;
 
-/// A failure that is found becomes a vector with a name, not a file of seeds.
+/// We turn a failure into a named vector, so proptest keeps no file of seeds.
 fn config() -> ProptestConfig {
     ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -62,7 +62,7 @@ impl Fraction {
         Self::new(&self.numerator * &other.numerator, &self.denominator * &other.denominator)
     }
 
-    /// The other has to be positive.
+    /// `other` must be positive.
     fn over(&self, other: &Self) -> Self {
         self.times(&Self::new(other.denominator.clone(), other.numerator.clone()))
     }
@@ -112,7 +112,7 @@ fn any_side() -> impl Strategy<Value = FixedSide> {
     prop::sample::select(FixedSide::ALL.to_vec())
 }
 
-/// Inputs without any sense in them: most are refused.
+/// Meaningless inputs: most are refused.
 fn any_input() -> impl Strategy<Value = QuoteInput> {
     let decimals = || prop_oneof![9 => 0..=Decimal::SCALE_MAX, 1 => any::<u8>()];
     let numbers = (any_decimal(), any_decimal(), any_decimal(), any_decimal());
@@ -129,7 +129,7 @@ fn any_input() -> impl Strategy<Value = QuoteInput> {
     )
 }
 
-/// Inputs as corridors have them: most are payable, some are refused for fees that eat the amount.
+/// Realistic inputs: most are payable, some are refused because the fees use up the amount.
 fn corridor_input(fixed_side: FixedSide) -> impl Strategy<Value = QuoteInput> {
     let decimals = || prop::sample::select(vec![0_u8, 2, 3, 6, 8, 18]);
     let amount_units = prop_oneof![1..1_000_u128, 1..10_u128.pow(12), 1..10_u128.pow(30)];
@@ -166,7 +166,7 @@ fn exact_gross(incoming: Decimal, input: &QuoteInput) -> Fraction {
     Fraction::of(incoming).over(&Fraction::of(input.conversion_rate))
 }
 
-/// The first refusal that the rules ask for before anything is computed.
+/// The first refusal that the rules demand before any computation.
 fn precondition_refusal(input: &QuoteInput) -> Option<QuoteFault> {
     let amount_decimals = match input.fixed_side {
         FixedSide::Incoming => input.incoming_decimals,
@@ -187,7 +187,7 @@ fn precondition_refusal(input: &QuoteInput) -> Option<QuoteFault> {
     .find_map(|(broken, reason)| broken.then_some(reason))
 }
 
-/// What holds for a quote of either side.
+/// The properties of a quote of either side.
 fn check_lines_and_scales(input: &QuoteInput, quoted: &Quote) {
     let outgoing_side =
         [quoted.gross, quoted.fee_percentage_amount, quoted.fee_fixed, quoted.outgoing_amount];
@@ -337,7 +337,7 @@ proptest! {
         };
         match quote(&forward) {
             Ok(quoted) => assert!(quoted.outgoing_amount >= input.amount),
-            // One incoming unit may be worth so much that its change no longer fits.
+            // One incoming unit may be worth so much that the result no longer fits.
             Err(refused) => assert_eq!(refused, QuoteFault::OutOfRange),
         }
     }

@@ -1,6 +1,6 @@
 //! Runs every vector of `data/money_vectors.json`: quotes from both sides, accepted notation, rescaling.
 //!
-//! Each run asserts how many vectors it saw, and unknown fields are errors: no expectation is skipped
+//! Each test asserts how many vectors it saw, and unknown fields are errors: no expectation is skipped
 //! silently.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the message")]
@@ -38,7 +38,7 @@ struct QuoteVector {
     fixed_side: FixedSide,
     input: VectorInput,
     expect: Expectation,
-    /// What other ways of rounding would have given; nothing here has to agree with it.
+    /// The results of other ways of rounding, for the reader; no test compares them.
     #[serde(default, rename = "info")]
     _info: IgnoredAny,
 }
@@ -70,7 +70,7 @@ enum Expectation {
     Rejected {
         code: String,
         reason: String,
-        /// The amounts that led to the refusal: for the reader, a refusal carries none.
+        /// The amounts that led to the refusal, for the reader: a refusal carries none.
         #[serde(default, rename = "gross_truncated")]
         _gross_truncated: IgnoredAny,
         #[serde(default, rename = "computed_outgoing_amount")]

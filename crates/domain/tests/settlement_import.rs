@@ -1,4 +1,4 @@
-//! What a settlement from outside must look like, and how a bad one is refused.
+//! The form of an imported settlement, and how the parser refuses a bad one.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 #![expect(clippy::needless_pass_by_value, reason = "so that a case reads `refused(json!(…))`")]

@@ -1,4 +1,4 @@
-//! What the service does for every attempt before it sends: `cargo bench -p settle-notify`.
+//! The work before every attempt: `cargo bench -p settle-notify`.
 
 #![expect(clippy::unwrap_used, reason = "what is written here can be read")]
 
@@ -14,9 +14,9 @@ use settle_notify::guard::stub::StubResolver;
 use settle_notify::guard::{Guard, GuardPolicy};
 use settle_notify::notification::Notification;
 
-/// The bytes of a usual notification.
+/// The length of a usual notification.
 const BODY_BYTES: usize = 600;
-/// An address that the guard lets through, written as such.
+/// A URL with an address that the guard allows.
 const LITERAL: &str = "https://93.184.215.14/settlements/hook?shop=7";
 const NAMED: &str = "https://hooks.example.com/settlements/hook?shop=7";
 
@@ -38,14 +38,14 @@ fn guard() -> Guard {
     Guard::new(GuardPolicy::default(), Arc::new(StubResolver::default()))
 }
 
-/// The whole verdict: an address asks no name server, so it is there at once.
+/// The whole verdict, which is ready at once: an address needs no name server.
 #[divan::bench]
 fn judge_an_address(bencher: Bencher) {
     let guard = guard();
     bencher.bench(|| guard.judge(black_box(LITERAL)).now_or_never().unwrap());
 }
 
-/// What is judged for every attempt; the rest of the verdict is made with the connection.
+/// The part of the verdict that is needed for every attempt; the rest is needed for every connection.
 #[divan::bench]
 fn judge_the_text_of_a_url(bencher: Bencher) {
     let guard = guard();

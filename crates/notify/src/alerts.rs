@@ -1,9 +1,20 @@
-//! Alerting operations: deliveries that died are written down with their deaths, and told at least once.
+//! Alerts: operators hear of deliveries that died, at least once.
 //!
-//! [`raise`] adds deaths to an alert in the transaction that records them. [`Alerter`] takes alerts that are
-//! due, logs and counts them, and posts them to where operations listen, again and again until it is
-//! answered with 2xx. A node that ends in between leaves the alert to whoever looks next, so a receiver may
-//! get one twice: `alert_id` tells.
+//! The transaction that records a death adds it to the open alert of its endpoint, or opens one ([`raise`]).
+//! An [`Alerter`], on any node, takes the alerts that are due, which closes them, and commits. For each it
+//! writes one error line to the log, counts it, and posts it to `alerts.url`. An answer with 2xx ends the
+//! alert; anything else puts it off, for 1 s at first and 5 min at most, without an end. If a node dies in
+//! between, another one takes the alert after a minute, so a receiver may get an alert twice, with the same
+//! `alert_id`.
+//!
+//! An alert is about an endpoint, not about a delivery, because an endpoint that is down kills all its
+//! deliveries. The first death is told at once. The deaths of the next five minutes, or of the time in which
+//! the first alert cannot be sent, are counted in one more alert. So there are at most two unsent alerts per
+//! endpoint, and the alerter never has to give up. A closed alert does not change: a receiver that
+//! deduplicates by `alert_id` misses nothing.
+//!
+//! The guard does not judge `alerts.url`: it is the operator's own setting, and often in a private network.
+//! The other limits of the sender hold: no redirects, no proxies, limits on time and on bytes read.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -24,17 +35,17 @@ mod url;
 pub use sender::{AlertSender, AlertTransport, SEND_TIMEOUT};
 pub use url::{AlertUrl, AlertUrlFault};
 
-/// How long an endpoint's next alert waits after the last one: what dies meanwhile is counted in it.
+/// How long an endpoint's next alert waits after the last one, and counts the deaths meanwhile.
 pub const QUIET: Duration = Duration::from_mins(5);
 /// How often an alerter looks for alerts that are due.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long nobody else takes an alert that was taken: longer than sending it can take.
+/// How long an alerter keeps an alert that it took from the others: longer than sending it can take.
 pub const HOLD: Duration = Duration::from_mins(1);
 /// Alerts sent at once.
 const TAKEN_MAX: u32 = 16;
 /// Deliveries named in a line of the log.
 const LOGGED_IDS_MAX: usize = 10;
-/// The waits between attempts to send an alert. There is no last one: what died must be heard of.
+/// The waits between attempts to send an alert. There is no last attempt: operators must hear of deaths.
 const SEND_RETRY: RetryPolicy = RetryPolicy {
     retry_first: Duration::from_secs(1),
     retry_max: Duration::from_mins(5),
@@ -44,8 +55,8 @@ const SEND_RETRY: RetryPolicy = RetryPolicy {
 const LOOK_RETRY: RetryPolicy =
     RetryPolicy { retry_first: LOOK_INTERVAL, retry_max: Duration::from_secs(30), attempts_max: i32::MAX };
 
-/// Alerts operations of deaths, in the transaction that records them. The alert is sent after the commit: wake
-/// the alerter then.
+/// Adds deaths to alerts, in the transaction that records them. The caller wakes the alerter after the
+/// commit.
 pub async fn raise(
     tx: &mut dyn Tx,
     lock: &MerchantLock,
@@ -59,19 +70,19 @@ pub async fn raise(
     tx.alert_raise_many(lock, deaths, at, QUIET, entropy).await
 }
 
-/// Tells an alerter at once that there may be something to send. A hint and no more: the alerter finds by
-/// looking what it was not told of. Cheap to clone.
+/// Tells an alerter at once that there may be something to send. It is only a hint: the alerter's next look
+/// finds alerts that no hint announced. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct AlerterWake(Arc<Notify>);
 
 impl AlerterWake {
-    /// Says that deaths were recorded.
+    /// Tells the alerter that deaths were recorded.
     pub fn wake(&self) {
         self.0.notify_one();
     }
 }
 
-/// Sends alerts. Any number of nodes may run one.
+/// Sends alerts. Any number of nodes may run an alerter.
 pub struct Alerter {
     store: Arc<dyn Store>,
     /// `None` when alerts go to the log and the metrics alone.
@@ -81,7 +92,7 @@ pub struct Alerter {
 }
 
 impl Alerter {
-    /// An alerter of the store's alerts.
+    /// An alerter for the store's alerts.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -91,14 +102,14 @@ impl Alerter {
         Alerter { store, transport, clock, wake: AlerterWake::default() }
     }
 
-    /// How to tell it that deaths were recorded.
+    /// A handle that wakes this alerter.
     #[must_use]
     pub fn wake(&self) -> AlerterWake {
         self.wake.clone()
     }
 
-    /// Sends alerts until told to stop; what is being sent then is finished first. A database that does not
-    /// answer is asked again, less and less often.
+    /// Sends alerts until `stop` ends; it finishes those that it is sending first. While the database does
+    /// not answer, the alerter looks less and less often.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         tokio::pin!(stop);
         let mut failures = 0;
@@ -106,7 +117,7 @@ impl Alerter {
             let wait = match self.look().await {
                 Ok(taken) => {
                     failures = 0;
-                    // As many as could be taken: there may be more.
+                    // A full batch: there may be more.
                     if taken >= TAKEN_MAX as usize { Duration::ZERO } else { LOOK_INTERVAL }
                 }
                 Err(fault) => {
@@ -125,8 +136,8 @@ impl Alerter {
         }
     }
 
-    /// Takes what is due, sends it, and records what came of it. Gives the number of alerts taken. On an
-    /// error they come back by themselves.
+    /// Takes the alerts that are due, sends them, and records which were sent. Returns how many it took.
+    /// After an error they are due again when [`HOLD`] is over.
     pub async fn look(&self) -> StoreResult<usize> {
         let now = self.clock.now();
         if !self.store.alert_any_due(now).await? {
@@ -137,7 +148,7 @@ impl Alerter {
         tx.commit().await?;
         let taken = alerts.len();
         for alert in &alerts {
-            // Where nobody else is told, the line is all there is: it must come at least once.
+            // Without a transport the log line is the alert, and must come at least once.
             if alert.attempts == 1 || self.transport.is_none() {
                 announce(alert);
             }
@@ -155,8 +166,8 @@ impl Alerter {
         Ok(taken)
     }
 
-    /// Sends alerts side by side, so that all of them take no longer than one. Gives those that arrived, and
-    /// when the others are tried again.
+    /// Sends all alerts at the same time, so that together they take no longer than one. Returns those that
+    /// arrived, and when to try the others again.
     async fn send(
         &self,
         transport: &Arc<dyn AlertTransport>,
@@ -175,7 +186,7 @@ impl Alerter {
             let (alert, outcome) = match ended {
                 Ok(ended) => ended,
                 Err(fault) => {
-                    // Nobody says what became of it: it comes back when nobody holds it any more.
+                    // Nothing is recorded, so the alert is due again when `HOLD` is over.
                     tracing::error!(%fault, "sending an alert ended early");
                     continue;
                 }
@@ -195,12 +206,12 @@ impl Alerter {
     }
 }
 
-/// What an alert is known by.
+/// The key of an alert.
 fn key(alert: &Alert) -> (MerchantId, AlertId) {
     (alert.merchant_id, alert.alert_id)
 }
 
-/// The line in the log, and the count.
+/// Writes the log line of an alert, and counts it.
 fn announce(alert: &Alert) {
     metrics::counter!("settle_alerts_raised_total").increment(1);
     let named = alert.delivery_ids.len().min(LOGGED_IDS_MAX);

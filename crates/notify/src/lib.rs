@@ -1,15 +1,16 @@
-//! Webhooks: judging endpoints, enqueueing notifications, signing and sending them.
+//! Webhooks: judging endpoints, signing and sending notifications, alerting operators. The crate
+//! `settle-outbox` enqueues the notifications.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`guard`] | one verdict a URL: whether it may be called, and at which addresses |
-//! | [`dispatcher`] | claims what is due, sends it, records what came of it |
-//! | [`notification`] | the signed request of one attempt |
-//! | [`sender`] | one attempt over real HTTP, through the guard, within its time |
-//! | [`alerts`] | operations hear of deliveries that died, at least once |
+//! | [`guard`] | judges a URL: whether the service may call it, and at which addresses |
+//! | [`dispatcher`] | claims deliveries that are due, sends them, records their outcomes |
+//! | [`notification`] | makes the signed request of one attempt |
+//! | [`sender`] | makes one attempt over real HTTP, through the guard, within a time limit |
+//! | [`alerts`] | tells operators of deliveries that died, at least once |
 //!
-//! The guard is the connector, not a check before it: whatever opens a connection to a merchant's endpoint
-//! asks it, and connects to an address it has just checked.
+//! The guard is part of the connector, not a check before it: every new connection to a merchant's endpoint
+//! goes to an address that the guard has just checked.
 
 pub mod alerts;
 pub mod dispatcher;

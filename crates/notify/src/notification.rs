@@ -1,4 +1,4 @@
-//! The request of one delivery attempt: the frozen body, and the headers signed afresh.
+//! The request of one delivery attempt: a body that is always the same, and headers signed for this attempt.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use settle_domain::event::EventType;
@@ -13,9 +13,9 @@ use settle_domain::webhook_secret::WebhookSecret;
 /// Marks a test delivery.
 pub const TEST_HEADER: &str = "service-test";
 
-/// The text that stands for every reference of a test delivery.
+/// The text of every reference in a test delivery.
 const TEST_REFERENCE: &str = "TEST";
-/// The code that ISO 4217 reserves for tests: no handler takes it for money.
+/// The currency code that ISO 4217 reserves for tests: no receiver takes it for money.
 const TEST_CURRENCY: &str = "XTS";
 
 /// One signed notification, ready to be sent.
@@ -46,7 +46,7 @@ impl Notification {
             (HeaderName::from_static(EVENT_HEADER), event.to_string()),
             (HeaderName::from_static(DELIVERY_ID_HEADER), delivery.to_string()),
         ];
-        // Hex, digits and fixed texts: each is a header value.
+        // Hex, digits and fixed texts are valid header values.
         let headers =
             entries.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::try_from(value).ok()?)));
         Notification { headers: headers.collect(), body }

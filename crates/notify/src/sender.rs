@@ -1,8 +1,8 @@
-//! One delivery attempt: over pooled connections that the guard opened, within its time, whatever the other
-//! side does.
+//! One delivery attempt: over pooled connections to addresses that the guard has checked, within a time
+//! limit, whatever the endpoint does.
 //!
-//! Redirects are not followed, bodies are not decompressed, proxies of the environment are not used: each
-//! would lead somewhere that the guard has not judged, or cost more than it was asked for.
+//! The sender follows no redirects, decompresses no bodies and uses no proxies of the environment: each would
+//! lead somewhere that the guard has not judged, or cost more than the limits allow.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub use fault::AttemptFault;
 pub struct Attempt {
     /// The status, if there was a response.
     pub response_status: Option<u16>,
-    /// What went wrong; `None` when it was answered with 2xx in time.
+    /// What went wrong; `None` when the endpoint answered with 2xx in time.
     pub fault: Option<AttemptFault>,
 }
 
@@ -40,14 +40,14 @@ impl Attempt {
     }
 }
 
-/// Who carries a notification to an endpoint: the network, or what a simulation puts in its place.
+/// Carries a notification to an endpoint: over the network, or in a simulation.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Makes one attempt, and always comes back within its time.
+    /// Makes one attempt, and always returns within its time limit.
     async fn attempt(&self, url: &str, notification: Notification) -> Attempt;
 }
 
-/// A sender that cannot be made: its certificates are none.
+/// A sender that cannot be built: the extra certificates are malformed.
 #[derive(Debug, thiserror::Error)]
 #[error("not a certificate: {0}")]
 pub struct SenderFault(String);
@@ -58,15 +58,15 @@ impl From<rustls::Error> for SenderFault {
     }
 }
 
-/// The network.
+/// Sends over the network.
 pub struct Sender {
     client: HttpClient,
     guard: Guard,
 }
 
 impl Sender {
-    /// A sender that connects through the guard and gives each attempt the given time, all of it. It trusts
-    /// the web's certification authorities and the certificates in the given PEM text.
+    /// A sender that connects through the guard, and gives each attempt the given time in all. It trusts the
+    /// web's certification authorities and the certificates in the given PEM text.
     pub fn new(guard: Guard, timeout: Duration, extra_roots_pem: &[u8]) -> Result<Sender, SenderFault> {
         Ok(Sender { client: HttpClient::new(guard.clone(), timeout, extra_roots_pem)?, guard })
     }

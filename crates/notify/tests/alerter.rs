@@ -1,4 +1,4 @@
-//! Operations are alerted of deliveries that died, on both stores: at least once, and never in a flood.
+//! The alerter tells operations of dead deliveries, on both stores: at least once, and never in a flood.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -49,7 +49,7 @@ on_both_stores! {
 
 const URL: &str = "https://merchant.example/hook?token=hush";
 
-/// Takes what is posted, and answers as it is told; nothing more said, with 2xx.
+/// Keeps every posted alert, and answers with the faults that the test has queued, then with success.
 struct Operations {
     posted: mpsc::UnboundedSender<Value>,
     answers: Mutex<VecDeque<AttemptFault>>,
@@ -63,7 +63,7 @@ impl AlertTransport for Operations {
     }
 }
 
-/// A store with a merchant, and operations that listen.
+/// A store with a merchant, and a receiver of alerts.
 struct Setup {
     store: ScratchStore,
     merchant: MerchantId,
@@ -85,7 +85,7 @@ impl Setup {
         Setup { store, merchant, clock: Arc::new(ManualClock::at(fixtures::at(0))), operations, posted }
     }
 
-    /// A node.
+    /// The alerter of one node.
     fn alerter(&self) -> Alerter {
         Alerter::new(self.store.share(), Some(self.operations.clone()), self.clock.clone())
     }
@@ -100,7 +100,7 @@ impl Setup {
         self.clock.set(fixtures::at(second));
     }
 
-    /// What was posted since the last time.
+    /// The alerts posted since the last call.
     fn news(&mut self) -> Vec<Value> {
         std::iter::from_fn(|| self.posted.try_recv().ok()).collect()
     }
@@ -126,7 +126,7 @@ struct Lines(mpsc::UnboundedSender<String>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A test that has read enough reads no more.
+        // The test may have ended its reading.
         let _ = self.0.send(String::from_utf8_lossy(bytes).into_owned());
         Ok(bytes.len())
     }
@@ -147,7 +147,7 @@ impl Log {
         Log { lines, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// The lines of alerting of one level since the last time.
+    /// The alert lines of one level since the last call.
     fn news(&mut self, level: &str) -> Vec<Value> {
         let lines = std::iter::from_fn(|| self.lines.try_recv().ok());
         let lines = lines.map(|line| serde_json::from_str::<Value>(&line).unwrap());
@@ -180,7 +180,7 @@ async fn an_alert_is_sent_once(scratch: ScratchStore) {
     assert_eq!(setup.news(), Vec::<Value>::new());
 }
 
-/// With the same id and the same words, after 1 s, 2 s, 4 s, and in the end every five minutes.
+/// With the same id and the same text, after 1 s, 2 s, 4 s, and in the end every five minutes.
 async fn an_alert_is_sent_until_it_arrives(scratch: ScratchStore) {
     let mut log = Log::start();
     let recorder = PrometheusBuilder::new().build_recorder();
@@ -215,7 +215,7 @@ async fn an_alert_is_sent_until_it_arrives(scratch: ScratchStore) {
     assert_eq!(lines[1]["fields"]["fault"], "connection: refused");
 }
 
-/// It ends after it has taken the alert, and before anybody says that it has arrived.
+/// The first node ends after it has taken the alert and before the alert is known to have arrived.
 async fn an_alert_of_a_node_that_ended_is_sent_by_another(scratch: ScratchStore) {
     struct Endless(mpsc::UnboundedSender<Value>);
 
@@ -244,7 +244,7 @@ async fn an_alert_of_a_node_that_ended_is_sent_by_another(scratch: ScratchStore)
     assert_eq!(setup.news(), [first]);
 }
 
-/// The first death is told at once, what dies in the quiet time after it is told together.
+/// The first death is told at once; deaths in the quiet time after it are told together.
 async fn many_deaths_are_few_alerts(scratch: ScratchStore) {
     let mut setup = Setup::on(scratch).await;
     let alerter = setup.alerter();
@@ -258,7 +258,7 @@ async fn many_deaths_are_few_alerts(scratch: ScratchStore) {
     assert_eq!(deaths, [json!(1), json!(minutes * 6)]);
 }
 
-/// Once for an alert, without the merchant's query, and never again.
+/// The alerter logs each alert once, without the query of the merchant's URL.
 async fn without_a_url_the_log_is_told(scratch: ScratchStore) {
     let mut log = Log::start();
     let setup = Setup::on(scratch).await;
@@ -279,7 +279,7 @@ async fn without_a_url_the_log_is_told(scratch: ScratchStore) {
     assert_eq!(fields["delivery_ids"], format!("{named:?}"));
 }
 
-/// A store without tables answers as badly as one that is away.
+/// A store without tables fails like one that cannot be reached.
 async fn a_database_that_is_away_is_waited_for(scratch: ScratchStore) {
     let mut log = Log::start();
     let mut setup = Setup::of(scratch, MerchantId::NIL);

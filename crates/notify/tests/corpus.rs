@@ -1,7 +1,7 @@
-//! Every line of the corpus gets its verdict, and refusals that need no DNS ask no question.
+//! The guard gives every line of the corpus its verdict, and asks no DNS for refusals that need none.
 //!
-//! A line holds, separated by tabs: the URL in JSON string escapes, the verdict, and why. A `dns=` in the
-//! last column is the answer to stub; `NODATA` is a name without addresses, `NXDOMAIN` no such name.
+//! A line holds, separated by tabs: the URL as a JSON string, the verdict, and the reason. A `dns=` in the
+//! last column is the stubbed answer; `NODATA` is a name without addresses, `NXDOMAIN` an unknown name.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the message")]
 
@@ -12,10 +12,10 @@ use settle_notify::guard::{Guard, GuardPolicy, ResolveFault, UrlFault};
 
 const CORPUS: &str = include_str!("data/ssrf_corpus.tsv");
 
-/// Guards the loop below against skipping lines in silence.
+/// Makes sure that the loop below skips no line in silence.
 const CASES: usize = 269;
 
-/// A public address for names whose line stubs none.
+/// A public address for names whose line stubs no answer.
 const PUBLIC: &str = "93.184.215.14";
 
 struct Case {
@@ -33,7 +33,7 @@ impl Case {
         Self { url, verdict: verdict.to_owned(), dns }
     }
 
-    /// What the line demands, as the outcomes of [`outcome`] under one stubbed answer each.
+    /// What the line demands: for each stubbed answer the text that [`outcome`] gives.
     fn expectations(&self) -> Vec<(StubAnswer, String)> {
         let public = || read_answer(PUBLIC);
         let absent = || Err(ResolveFault::NoRecords);
@@ -43,7 +43,7 @@ impl Case {
                 (dns.unwrap_or_else(public), "accept, 1 questions".into()),
                 (absent(), "unresolvable_host, 1 questions".into()),
             ],
-            // A public answer is stubbed although none is to be asked for: a fault must not come from it.
+            // The stub would give a public address, so the refusal cannot come from the answer.
             (fault @ ("invalid_url" | "unsafe_url"), None) => {
                 vec![(public(), format!("{fault}, 0 questions"))]
             }

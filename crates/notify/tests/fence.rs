@@ -1,4 +1,4 @@
-//! Whoever has lost its shard records nothing, on either store.
+//! A dispatcher that has lost its shard records nothing, on either store.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
 
@@ -20,8 +20,8 @@ const LEASE: Duration = Duration::from_secs(30);
 async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     let queue = StoreQueue::new(store.share(), Arc::new(SeededEntropy::new(1)), AlerterWake::default());
     let shards = StoreLeases(store.share());
-    let dispatcher = fixtures::unique_dispatcher_id();
-    let _presence = shards.presence(dispatcher).await.unwrap().expect("nobody else is there");
+    let keeper = fixtures::unique_keeper_id();
+    let _presence = shards.presence(keeper).await.unwrap().expect("nobody else is there");
     let merchant = fixtures::merchant(&*store).await;
     let id = SettlementId(fixtures::unique_uuid());
     fixtures::record(&*store, &[fixtures::settlement(merchant, id, fixtures::at(1))]).await;
@@ -29,7 +29,7 @@ async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     fixtures::enqueue(&*store, std::slice::from_ref(&new)).await;
 
     let lease_of = async || {
-        let leases = shards.renew(dispatcher, LEASE).await.unwrap();
+        let leases = shards.renew(keeper, LEASE).await.unwrap();
         leases.held.into_iter().find(|lease| lease.shard == Shard::of(merchant)).expect("it holds all shards")
     };
     let lost = lease_of().await;

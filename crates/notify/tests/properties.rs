@@ -1,7 +1,7 @@
 //! Properties that hold for all addresses and all texts.
 //!
-//! The blocks are written down here a second time, as the decision states them and not as the code does, so
-//! that a slip in either place shows.
+//! The blocked ranges are written here a second time, as the decision states them and not as the code does,
+//! so that a mistake in either place shows.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the message")]
 
@@ -56,7 +56,7 @@ fn blocks_end_exactly_where_the_decision_says() {
     for address in edges {
         assert_eq!(is_public(address), is_public_by_decision(address), "{address}");
     }
-    // The neighbours of a block that touches no other, in clear text.
+    // The neighbours of a block that touches no other, written out.
     for public in ["9.255.255.255", "11.0.0.0", "172.15.255.255", "172.32.0.0", "223.255.255.255", "2003::"] {
         assert!(is_public(public.parse().expect("an address")), "{public}");
     }
@@ -83,7 +83,7 @@ fn any_address() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-/// Pieces that URLs, and attacks on their parsers, are made of.
+/// Texts made of pieces of URLs and of attacks on their parsers.
 fn any_url() -> impl Strategy<Value = String> {
     let pieces = [
         "https://",
@@ -149,7 +149,7 @@ fn any_url() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>(), soup, on_a_good_start, literal]
 }
 
-/// The verdict under one answer to every name, and how often the DNS was asked.
+/// The verdict if every name has this answer, and how often the guard asked the DNS.
 fn judge(url: &str, answer: Vec<IpAddr>, policy: GuardPolicy) -> (Result<Target, UrlFault>, usize) {
     let resolver = Arc::new(StubResolver::answering(Ok(answer)));
     let guard = Guard::new(policy, resolver.clone());

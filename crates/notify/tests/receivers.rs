@@ -1,5 +1,5 @@
-//! What the service signs, the library for receivers accepts. The library stands alone and cannot say so
-//! itself.
+//! The library for receivers, `verify`, accepts what the service signs. The library depends on no other
+//! crate, so it cannot test this itself.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -43,7 +43,7 @@ fn a_notification_is_accepted_and_read() {
         Notification::sign(&secret(), delivery(), EventType::SettlementCompleted, BODY.to_vec(), sent_at());
     let event = received(&notification, secret().as_bytes()).unwrap();
     assert_eq!((event.delivery_id.as_str(), event.test), (DELIVERY_ID, false));
-    // Every field of the record, with its value: what the library would forget, it could not give back.
+    // Every field of the record with its value: if the library lost one, it could not give it back.
     let mut sent: Value = serde_json::from_slice(BODY).unwrap();
     let event_type = sent.as_object_mut().unwrap().remove("event").unwrap();
     assert_eq!(event_type, settle_verify::EVENT_TYPE);

@@ -1,4 +1,4 @@
-//! The resolver against a name server in the test: what it asks, and what it makes of the answers.
+//! The resolver against a name server in the test: what it asks, and how it reads the answers.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -17,7 +17,7 @@ use settle_notify::guard::{
     DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT, Resolve, ResolveFault, UrlFault,
 };
 
-/// Long enough for a loop-back answer on a busy machine, short enough to wait out.
+/// Long enough for a loopback answer on a loaded machine, short enough to wait for.
 const SILENCE_LIMIT: Duration = Duration::from_millis(150);
 
 async fn resolve(server: SocketAddr, name: &str) -> Result<Vec<IpAddr>, ResolveFault> {
@@ -62,14 +62,14 @@ async fn no_such_name_and_no_such_record_are_both_no_records() {
     assert_eq!(resolve(server, "empty.example").await, Err(ResolveFault::NoRecords));
 }
 
-/// Where the machine has no host file there is nothing to read, and nothing to find wrong.
+/// On a machine without a hosts file this test has nothing to check.
 #[tokio::test]
 async fn the_host_file_is_not_read() {
     let (server, _) = serve(|_| Reply::Code(ResponseCode::NXDomain)).await;
     let resolver = DnsResolver::new(&[server], RESOLVE_TIMEOUT).expect("a resolver");
     let hosts = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
     let lines = hosts.lines().map(|line| line.split('#').next().unwrap_or_default());
-    // `localhost` itself never leaves the machine (RFC 6761); the guard refuses it before it comes here.
+    // `localhost` itself never leaves the machine (RFC 6761); the guard refuses it earlier.
     let names = lines.flat_map(|line| line.split_whitespace().skip(1)).filter(|name| *name != "localhost");
     for name in names {
         assert_eq!(resolver.addresses(name).await, Err(ResolveFault::NoRecords), "{name}");
@@ -123,7 +123,7 @@ async fn the_limit_covers_a_whole_chain_of_slow_aliases() {
     let heard = Mutex::new(BTreeSet::new());
     let (server, _) = serve(move |query| {
         let name = query.name().to_ascii();
-        // Every question is lost once, so that every alias costs a repetition.
+        // The server drops every question once, so every alias costs a repetition.
         if heard.lock().unwrap().insert((name.clone(), query.query_type().to_string())) {
             return Reply::Silence;
         }

@@ -26,9 +26,9 @@ use settle_notify::sender::{Attempt, AttemptFault, Sender, Transport};
 use tokio_rustls::TlsAcceptor;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// Longer than any exchange takes that comes to an end, also on a machine that is busy with other things.
+/// Longer than any exchange that ends, also on a loaded machine.
 const LONG: Duration = Duration::from_secs(30);
-/// What an exchange gets that never ends: short enough to wait for.
+/// For exchanges that never end: short enough to wait for.
 const SHORT: Duration = Duration::from_secs(1);
 
 fn notification() -> Notification {
@@ -41,7 +41,7 @@ fn now() -> Timestamp {
     Timestamp::from_micros(1_767_225_600_000_000)
 }
 
-/// A sender for which `merchant.example` is this machine.
+/// A sender that resolves `merchant.example` to this machine.
 fn sender(policy: GuardPolicy, roots: &str) -> Sender {
     sender_within(LONG, policy, roots)
 }
@@ -152,7 +152,7 @@ async fn an_address_that_is_not_public_is_never_connected_to() {
     let port = receiver.address.port();
     let strict = GuardPolicy { allow_http: true, ..GuardPolicy::default() };
     let sender = sender(strict, "");
-    // A name that has come to point here since it was set, and a literal.
+    // A name that has come to lead here since the merchant set it, and literal addresses.
     for host in ["merchant.example", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
         let attempt = sender.attempt(&format!("http://{host}:{port}/"), notification()).await;
         assert_eq!(attempt, failed(None, AttemptFault::UnsafeAddress), "{host}");

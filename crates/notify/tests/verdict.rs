@@ -1,4 +1,4 @@
-//! What a verdict hands to the connector, and what a policy opens.
+//! What a verdict gives to the connector, and what a policy allows.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the message")]
 
@@ -93,7 +93,7 @@ async fn names_that_cannot_resolve_are_not_asked_for() {
     for url in ["https://a.onion/", "https://A.B.ONION./", "https://shop.invalid/"] {
         assert_eq!(guard.judge(url).await, Err(UrlFault::UnresolvableHost), "{url}");
     }
-    // The port and the single label are judged before.
+    // The port and the single label are checked earlier.
     for url in ["https://a.onion:22/", "https://onion/", "https://invalid./"] {
         assert_eq!(guard.judge(url).await, Err(UrlFault::UnsafeUrl), "{url}");
     }

@@ -1,4 +1,8 @@
-//! Waking the dispatcher at once when something has become due.
+//! Wakes the dispatcher at once when something has become due.
+//!
+//! A wake is only a hint, inside this process: the dispatcher's look every second finds what a lost hint
+//! announced. Up to 256 deliveries go with the hint, complete, so that the dispatcher can send them without
+//! reading them back.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,11 +12,10 @@ use settle_domain::ids::MerchantId;
 use settle_store::{Claimed, Store};
 use tokio::sync::Notify;
 
-/// Deliveries that are handed over, at most; of more the merchants alone are named.
+/// Most deliveries handed over at once. Of the others only the merchants are named.
 pub const HANDED_OVER_MAX: usize = 256;
 
-/// Merchants that have something due, as those who made it so say. A hint and no more: what is lost is found
-/// by looking. Cheap to clone.
+/// Carries hints about due deliveries from the code that commits them to the dispatcher. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Wake(Arc<Shared>);
 
@@ -23,27 +26,26 @@ struct Shared {
     claims_ended: AtomicU64,
 }
 
-/// How many claims had ended at some time. Whoever hands deliveries over takes it before they can be seen: a
-/// claim that ends later may have found them, and has sent them then.
+/// How many claims had ended at some time. The outbox takes this number before it commits the deliveries
+/// that it hands over: a claim that ends later may have found them, and its dispatcher sends them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClaimsEnded(u64);
 
-/// A delivery that was committed just now, with all that a claim would give: it need not be read back.
+/// A delivery that was committed just now, complete, so that no claim need read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JustCommitted {
-    /// What a claim would give.
+    /// The delivery as a claim would give it.
     pub claimed: Claimed,
-    /// The claims that cannot have found it.
+    /// The claims that had ended before the commit: these cannot have found it.
     pub after: ClaimsEnded,
 }
 
-/// What the dispatcher is woken for.
+/// The hints since the last time.
 #[derive(Debug, Default)]
 pub struct Woken {
-    /// Merchants with something due. A set: however often one is named before the dispatcher looks, it is
-    /// there once.
+    /// Merchants with something due. A set, because many hints may name the same merchant.
     pub merchants: BTreeSet<MerchantId>,
-    /// Deliveries that are handed over.
+    /// Deliveries handed over.
     pub committed: Vec<JustCommitted>,
 }
 
@@ -54,18 +56,18 @@ impl Woken {
 }
 
 impl Wake {
-    /// Says that these merchants have something due.
+    /// Tells the dispatcher that these merchants have something due.
     pub fn merchants(&self, merchants: impl IntoIterator<Item = MerchantId>) {
         self.add(|woken| woken.merchants.extend(merchants));
     }
 
-    /// The claims that have ended until now.
+    /// How many claims have ended until now.
     #[must_use]
     pub fn claims_ended(&self) -> ClaimsEnded {
         ClaimsEnded(self.0.claims_ended.load(Ordering::SeqCst))
     }
 
-    /// One more claim has ended.
+    /// Counts one more claim that has ended.
     #[must_use = "the claim is told to the lanes under this number"]
     pub fn claim_ended(&self) -> ClaimsEnded {
         ClaimsEnded(self.0.claims_ended.fetch_add(1, Ordering::SeqCst) + 1)
@@ -92,7 +94,7 @@ impl Wake {
         }
     }
 
-    /// Waits until there is something, and takes it all.
+    /// Waits until there is a hint, and takes all hints.
     pub async fn woken(&self) -> Woken {
         loop {
             let woken = std::mem::take(&mut *self.woken_so_far());
@@ -108,8 +110,8 @@ impl Wake {
     }
 }
 
-/// Passes every wake-up on to the dispatchers of other processes: for a process that has none. Ends with the
-/// task that runs it.
+/// Passes every hint on to the dispatchers of other processes, for a process that has no dispatcher. Never
+/// returns.
 pub async fn pass_on(wake: Wake, store: Arc<dyn Store>) {
     loop {
         let Woken { mut merchants, committed } = wake.woken().await;

@@ -1,4 +1,4 @@
-//! The commands, one file each.
+//! The commands, one file each, and the error that each of them can end with.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -72,7 +72,7 @@ enum Command {
     Openapi,
 }
 
-/// Why a command did not do what it was asked to. Printed as one line on standard error.
+/// Why a command failed. `settle` prints it as one line on standard error.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     /// The settings cannot be used.
@@ -87,16 +87,16 @@ pub enum CommandError {
     /// A merchant, a key or an operator cannot be made.
     #[error("{}", explained(.0))]
     Account(#[from] settle_accounts::AccountError),
-    /// The benchmark did not come to its end.
+    /// The benchmark failed before its end.
     #[error("{}", explained(.0))]
     Bench(#[from] settle_bench::BenchError),
     /// The database failed.
     #[error("{}", explained(.0))]
     Store(#[from] settle_store::StoreError),
-    /// Something could not be read or written.
+    /// A file, a socket or a process could not be read, written or started.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// What was asked for cannot be done; the text says why.
+    /// The command cannot do what it was asked to do; the text says why.
     #[error("{0}")]
     Refused(String),
 }
@@ -115,7 +115,7 @@ fn explained(fault: &dyn std::error::Error) -> String {
     text
 }
 
-/// Runs a command. What it made or found goes to standard output, everything else to standard error.
+/// Runs a command. Its result goes to standard output, everything else to standard error.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
     let done = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(CommandError::from);
@@ -139,7 +139,7 @@ fn complain(fault: &CommandError) {
 }
 
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
-    // What needs no settings does not fail for bad ones.
+    // These commands need no settings, so bad settings must not make them fail.
     match cli.command {
         Command::Openapi => {
             let text =

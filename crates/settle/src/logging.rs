@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use settle_wiring::config::{Config, LogFormat};
 use tracing_subscriber::EnvFilter;
 
-/// Starts logging, as the settings say.
+/// Starts logging as the settings say.
 pub fn start(config: &Config) -> Result<(), LogError> {
     let filter =
         EnvFilter::builder().parse(&config.log.level).map_err(|fault| LogError(fault.to_string()))?;

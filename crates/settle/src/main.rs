@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use settle::commands::Cli;
 
-/// Rows, requests and notifications are many small pieces of memory, made on one thread and freed on another.
+/// Rows, requests and notifications are many small allocations, made on one thread and freed on another:
+/// mimalloc is fast at that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

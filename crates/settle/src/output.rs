@@ -1,5 +1,5 @@
-//! What commands print: text for people, JSON for programs, always on standard output; everything else goes
-//! to standard error.
+//! Prints the results of commands on standard output: text for people, JSON for programs. Everything else
+//! goes to standard error.
 
 use std::io::{self, Write};
 
@@ -28,8 +28,8 @@ pub fn print(format: OutputFormat, value: &impl Serialize, text: impl FnOnce() -
 
 /// Columns, each as wide as its widest cell.
 ///
-/// By hand, after trying comfy-table: where the terminal is too narrow it takes the same from every column,
-/// so that ids, times and headings break to pieces. Which column may be cut is for the command to say.
+/// Written by hand, after a try with comfy-table: on a narrow terminal it narrows all columns alike and
+/// breaks ids, times and headings. Here each command decides which column it cuts.
 #[must_use]
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
@@ -58,7 +58,7 @@ pub struct CreatedFormat {
     quiet: bool,
 }
 
-/// Prints what was made: as JSON, as text, or the one thing that matters of it.
+/// Prints what a command made: as JSON, as text, or only its id, key or token.
 pub fn print_created(
     format: CreatedFormat,
     value: &impl Serialize,
@@ -73,7 +73,7 @@ pub fn print_text(text: &str) -> io::Result<()> {
     print(OutputFormat { json: false }, &(), || text.to_owned())
 }
 
-/// Prints what is neither made nor found, on standard error.
+/// Prints a note that is not part of the result, on standard error.
 pub fn print_note(text: &str) -> io::Result<()> {
     let mut stderr = io::stderr().lock();
     stderr.write_all(format!("{text}\n").as_bytes())

@@ -1,5 +1,5 @@
-//! A receiver of notifications, for one machine: verifies them, tells new ones from repeated ones, and
-//! answers as it is told to.
+//! A receiver of notifications for a developer's machine: it verifies them, tells new ones from repeated
+//! ones, and answers as it is told to.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -26,13 +26,13 @@ pub(crate) use arrival::{Arrival, Tally, Verdict};
 
 use seen::Seen;
 
-/// Deliveries that are remembered; a repetition of an older one counts as new.
+/// Deliveries that the receiver remembers; it takes a repetition of an older one for new.
 const DELIVERIES_REMEMBERED_MAX: usize = 100_000;
-/// The longest body that is read. A notification is a thousandth of it.
+/// The longest body that the receiver reads. A notification is a thousandth of it.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The bounds of the listener. When it stops nothing is waited for, so that little is left to finish.
+/// The bounds of the listener. At a stop all delayed answers are given at once, so two seconds are enough.
 const LIMITS: ServerLimits = ServerLimits {
     connections_max: 512,
     header_timeout: Duration::from_secs(10),
@@ -40,12 +40,12 @@ const LIMITS: ServerLimits = ServerLimits {
     shutdown_timeout: Duration::from_secs(2),
 };
 
-/// How notifications that pass are answered. What is refused is answered at once, and says why.
+/// How the receiver answers good notifications. It refuses bad ones at once, and says why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Behaviour {
-    /// With which status.
+    /// The status of the answer.
     pub(crate) status: StatusCode,
-    /// After how long.
+    /// How long the receiver waits before it answers.
     pub(crate) delay: Duration,
 }
 
@@ -55,16 +55,16 @@ impl Default for Behaviour {
     }
 }
 
-/// A receiver that listens and does not answer yet.
+/// A receiver that is bound to its port but does not answer yet.
 pub(crate) struct Receiver {
     listener: TcpListener,
     desk: Desk,
 }
 
 impl Receiver {
-    /// Listens on this port of 127.0.0.1, or on a free one for 0.
+    /// Binds to this port of 127.0.0.1, or to a free one for 0.
     ///
-    /// The behaviour can be changed from the other end of the channel while the receiver runs.
+    /// The sender of `behaviour` can change it while the receiver runs.
     pub(crate) async fn bind(
         port: u16,
         secret: &WebhookSecret,
@@ -84,13 +84,13 @@ impl Receiver {
         Ok(Receiver { listener, desk })
     }
 
-    /// Where it listens.
+    /// The address on which the receiver listens.
     pub(crate) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Takes notifications until the future ends, and says how many there were. Each is shown before it is
-    /// answered. Those that still wait for their answer at the end get it then.
+    /// Takes notifications until `stop` ends, and returns how many there were. `show` gets each of them
+    /// before its answer is sent. At the end, answers that are still delayed are sent at once.
     pub(crate) async fn run(
         self,
         show: impl Fn(&Arrival) + Send + Sync + 'static,
@@ -99,7 +99,7 @@ impl Receiver {
         let desk = Arc::new(self.desk);
         let (stopped, stopping) = watch::channel(false);
         let state = Running { desk: desk.clone(), show: Arc::new(show), stopping };
-        // Whatever the path is: it is the merchant's to choose.
+        // A merchant may choose any path.
         let router = Router::new().fallback(take).layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
         let stop = async move {
             stop.await;
@@ -110,7 +110,7 @@ impl Receiver {
     }
 }
 
-/// What the handler works with.
+/// The state of the handler.
 #[derive(Clone)]
 struct Running {
     desk: Arc<Desk>,
@@ -118,7 +118,7 @@ struct Running {
     stopping: watch::Receiver<bool>,
 }
 
-/// Where notifications are judged.
+/// Judges and counts notifications.
 struct Desk {
     verifier: Verifier,
     behaviour: watch::Receiver<Behaviour>,
@@ -131,7 +131,7 @@ struct Received {
     tally: Tally,
 }
 
-/// Why a request is no notification, and the status that says so.
+/// Why a request is refused, and with which status.
 struct Refusal {
     status: StatusCode,
     reason: String,
@@ -142,7 +142,7 @@ impl Desk {
         self.received.lock().unwrap_or_else(PoisonError::into_inner).tally
     }
 
-    /// The verdict on a request, and its entry in the books.
+    /// Judges a request and counts the verdict.
     fn judge(&self, headers: &HeaderMap, body: Result<Bytes, Refusal>, behaviour: Behaviour) -> Arrival {
         let received_at = self.clock.now();
         let event = body.and_then(|body| self.verify(headers, &body, received_at));
@@ -187,7 +187,7 @@ impl Desk {
     }
 }
 
-/// Takes one request.
+/// Handles one request.
 async fn take(State(running): State<Running>, request: Request) -> Response {
     if request.method() != Method::POST {
         let text = "notifications are sent with POST\n";
@@ -203,7 +203,7 @@ async fn take(State(running): State<Running>, request: Request) -> Response {
         return (status, format!("{reason}\n")).into_response();
     }
     let mut stopping = running.stopping;
-    // Whether the time is over, the receiver stops or is gone already: it is answered then.
+    // The answer is due when the delay is over, or when the receiver stops or is gone.
     let _ = tokio::time::timeout(behaviour.delay, stopping.wait_for(|stopping| *stopping)).await;
     behaviour.status.into_response()
 }
@@ -219,7 +219,7 @@ async fn read(request: Request) -> Result<Bytes, Refusal> {
     }
 }
 
-/// The delivery id that a refused request names, if it can be shown.
+/// The delivery id that a refused request claims, if it is short enough to show.
 fn claimed_delivery(headers: &HeaderMap) -> Option<String> {
     let text = headers.get(DELIVERY_ID_HEADER)?.to_str().ok()?;
     Some(text.to_owned()).filter(|text| text.len() <= DELIVERY_ID_BYTES_MAX)

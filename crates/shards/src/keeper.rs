@@ -1,14 +1,14 @@
 //! The keeper: it shows that the process lives, renews the lease on its shards, and hands shards over.
 //!
 //! One task does one thing after the other: it renews every second, gives back what every tenant has let go
-//! of, and passes on what it hears from other processes meanwhile. Every call to the database has a limit, and
-//! a call that fails is made again at the next renewal.
+//! of, and passes on what it hears from other processes meanwhile. Every call to the database has a limit,
+//! and a call that fails is made again at the next renewal.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use settle_domain::ids::DispatcherId;
+use settle_domain::ids::KeeperId;
 use settle_store::{Presence, StoreError, within};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -30,7 +30,7 @@ const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Holds shards for the tenants of this process.
 pub struct Keeper {
     leases: Arc<dyn ShardLeases>,
-    id: DispatcherId,
+    id: KeeperId,
     /// How long shards are held without being renewed.
     lease: Duration,
     holdings: Holdings,
@@ -44,7 +44,7 @@ pub struct Keeper {
 impl Keeper {
     /// A keeper with an id of its own. The lease must outlast what its tenants do under it.
     #[must_use]
-    pub fn new(leases: Arc<dyn ShardLeases>, id: DispatcherId, lease: Duration) -> Keeper {
+    pub fn new(leases: Arc<dyn ShardLeases>, id: KeeperId, lease: Duration) -> Keeper {
         let now = Instant::now();
         Keeper {
             leases,

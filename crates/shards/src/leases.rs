@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use settle_domain::ids::DispatcherId;
+use settle_domain::ids::KeeperId;
 use settle_store::{Leases, Presence, ShardLease, Store, StoreResult};
 
 /// The leases on shards, as the keeper sees them.
 #[async_trait]
 pub trait ShardLeases: Send + Sync {
     /// See [`Store::presence`].
-    async fn presence(&self, keeper: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>>;
+    async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>>;
     /// See [`settle_store::QueueWrites::queue_lease`].
-    async fn renew(&self, keeper: DispatcherId, lease: Duration) -> StoreResult<Leases>;
+    async fn renew(&self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases>;
     /// See [`settle_store::QueueWrites::queue_release`].
     async fn release(&self, leases: &[ShardLease]) -> StoreResult<()>;
 }
@@ -23,11 +23,11 @@ pub struct StoreLeases(pub Arc<dyn Store>);
 
 #[async_trait]
 impl ShardLeases for StoreLeases {
-    async fn presence(&self, keeper: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
+    async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
         self.0.presence(keeper).await
     }
 
-    async fn renew(&self, keeper: DispatcherId, lease: Duration) -> StoreResult<Leases> {
+    async fn renew(&self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases> {
         let mut tx = self.0.begin().await?;
         let leases = tx.queue_lease(keeper, lease).await?;
         tx.commit().await?;

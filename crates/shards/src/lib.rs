@@ -7,15 +7,15 @@
 //! | [`holdings`] | which shards are held, under which tokens, and until when |
 //! | [`tenancy`] | what a tenant is told, and what it tells the keeper |
 //!
-//! Merchants are spread over 64 shards by their id. The keeper renews the lease on its shards every second, by
-//! the database's clock, and holds as many as every other keeper; a shard gets a new token whenever it changes
-//! hands. The sign that a process lives is an advisory lock of its connection on PostgreSQL and a lock on a
-//! file on SQLite: both end with the process, however it ends, and another keeper takes its shards over at its
-//! next renewal. A process that hangs loses its shards when the lease runs out.
+//! Merchants are spread over 64 shards by their id. The keeper renews the lease on its shards every second,
+//! by the database's clock, and holds as many as every other keeper; a shard gets a new token whenever it
+//! changes hands. The sign that a process lives is an advisory lock of its connection on PostgreSQL and a
+//! lock on a file on SQLite: both end with the process, however it ends, and another keeper takes its shards
+//! over at its next renewal. A process that hangs loses its shards when the lease runs out.
 //!
 //! # How to add a tenant
 //!
-//! A tenant is a kind of worker, such as the dispatcher of notifications. It gets a [`Tenancy`] from
+//! A tenant is a kind of worker, such as the dispatcher of notifications. It gets a [`Tenancy`](tenancy::Tenancy) from
 //! [`Keeper::tenant`](keeper::Keeper::tenant), and keeps to four rules:
 //!
 //! 1. It starts work only in shards that [`Holdings::serves`](holdings::Holdings::serves), and only what ends

@@ -6,9 +6,9 @@ CREATE TABLE merchants (
     created_at  timestamptz NOT NULL
 );
 
--- One row a merchant, changed wherever its settlements and deliveries are: its totals, its lock, when its first
--- pending delivery is due, and the shard it is served in: the last bits of its id.
--- Half of each page is left free, so that a count can change where it stands without touching an index.
+-- One row per merchant, which changes with its settlements and deliveries: the totals of its lists, the time
+-- at which its first pending delivery is due, and its shard, which is the last six bits of its id. The row is
+-- also the merchant's lock. Half of each page stays free: a count can change without touching an index.
 CREATE TABLE merchant_counts (
     merchant_id          uuid   PRIMARY KEY REFERENCES merchants,
     settlements          bigint NOT NULL DEFAULT 0 CHECK (settlements >= 0),
@@ -22,9 +22,9 @@ CREATE TABLE merchant_counts (
 
 CREATE INDEX merchant_counts_due ON merchant_counts (shard, next_due_at) WHERE next_due_at IS NOT NULL;
 
--- A merchant stands in front of the key of every table that grows, and two look-ups go without one: a request
--- shows a key and nothing else, so that its hash must say whose it is; and an operator revokes a key by its id
--- alone, as it was printed. Both indexes hold the few keys of merchants, not their history.
+-- The merchant leads the primary key, as in every table that grows. Two look-ups do not know the merchant: a
+-- request shows nothing but its key, which is found by its hash, and an operator revokes a key by its id
+-- alone. Both indexes hold the few keys of merchants, not their history.
 CREATE TABLE api_keys (
     merchant_id uuid        NOT NULL REFERENCES merchants,
     key_id      uuid        NOT NULL UNIQUE,
@@ -36,7 +36,7 @@ CREATE TABLE api_keys (
     PRIMARY KEY (merchant_id, key_id)
 );
 
--- There is no endpoint without a secret: a cleared one is a deleted row.
+-- Every endpoint has a secret; clearing an endpoint deletes its row.
 CREATE TABLE webhook_endpoints (
     merchant_id   uuid  PRIMARY KEY REFERENCES merchants,
     url           text  NOT NULL CHECK (url <> ''),
@@ -51,7 +51,7 @@ CREATE TABLE operators (
     revoked_at  timestamptz
 );
 
--- Which master keys this database has been used with: their ids, which tell nothing of the keys.
+-- The master keys that this database has been used with: only their ids, which reveal nothing of the keys.
 CREATE TABLE master_keys (
     key_id      bytea       PRIMARY KEY,
     recorded_at timestamptz NOT NULL

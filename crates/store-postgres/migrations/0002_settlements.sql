@@ -1,27 +1,28 @@
 -- Completed settlements: written once, never changed.
 --
--- No foreign key to merchants: whoever writes here has locked the merchant's row of merchant_counts, which is
--- the same proof without a look-up per row.
+-- There is no foreign key to merchants: a transaction that writes here has locked the merchant's row of
+-- merchant_counts, which proves the same without a look-up per row.
 
 CREATE TABLE settlements (
     merchant_id   uuid  NOT NULL,
     settlement_id uuid  NOT NULL,
     -- Bytes that compare like (listed_at, settlement_id): the order of the merchant's list.
     list_key      bytea NOT NULL CHECK (length(list_key) = 24),
-    -- The JSON object the merchant sees, as it was rendered when it was recorded: json keeps the text.
+    -- The JSON object the merchant sees, as it was rendered when the settlement was recorded. The type json,
+    -- unlike jsonb, keeps the text.
     record        json  NOT NULL,
     PRIMARY KEY (merchant_id, settlement_id)
 ) WITH (
-    -- Often enough, and as often in a large table as in a small one: rows skipped on the way to a page are then
-    -- skipped in the index alone.
+    -- Vacuums a large table as often as a small one, so that PostgreSQL skips rows before a page in the index
+    -- alone.
     autovacuum_vacuum_insert_threshold = 10000,
     autovacuum_vacuum_insert_scale_factor = 0
 );
 
 CREATE UNIQUE INDEX settlements_listed ON settlements (merchant_id, list_key);
 
--- A merchant's list cut into slices, and how many rows each has: a slice reaches from its from_key up to the
--- next one's. The oldest slice starts at the empty key, before every other.
+-- A merchant's list, cut into slices, and how many rows each slice has. A slice reaches from its from_key up
+-- to the next slice's. The oldest slice starts at the empty key, which sorts before all others.
 CREATE TABLE settlement_slices (
     merchant_id uuid   NOT NULL,
     from_key    bytea  NOT NULL,
@@ -29,7 +30,7 @@ CREATE TABLE settlement_slices (
     PRIMARY KEY (merchant_id, from_key)
 ) WITH (fillfactor = 70);
 
--- What the house earns. No statement that a merchant's request runs names this table.
+-- What the operator earns. No statement of a merchant's request names this table.
 CREATE TABLE settlement_pricing (
     merchant_id        uuid NOT NULL,
     settlement_id      uuid NOT NULL,

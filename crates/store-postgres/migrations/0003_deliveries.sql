@@ -1,8 +1,7 @@
--- Notification deliveries: the log a merchant reads and the queue of what is to be sent.
+-- Notification deliveries: the log that a merchant reads, and the queue of deliveries to send.
 --
--- The body is not kept: a settlement never changes, and the notification is made of it. Delivery ids carry their
--- time to the microsecond: the log is in the order of its key, and the time of a delivery need not stand in an
--- index.
+-- The body is not stored: it is made of the settlement, which never changes. Delivery ids carry their time to
+-- the microsecond, so the primary key is the order of the log, and no index on the time is needed.
 
 CREATE TABLE deliveries (
     merchant_id     uuid        NOT NULL,

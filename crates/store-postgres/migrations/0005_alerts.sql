@@ -1,4 +1,4 @@
--- Alerts: what operations must hear of deliveries that died.
+-- Alerts to operators about deliveries that died.
 
 CREATE TABLE alerts (
     merchant_id  uuid        NOT NULL,
@@ -11,13 +11,13 @@ CREATE TABLE alerts (
     last_at      timestamptz NOT NULL,
     due_at       timestamptz NOT NULL,
     attempts     integer     NOT NULL DEFAULT 0 CHECK (attempts >= 0),
-    -- When it was taken for the first time: no deaths are added any more.
+    -- When the alerter first took the alert. A closed alert takes no more deaths.
     closed_at    timestamptz CHECK ((closed_at IS NOT NULL) = (attempts > 0)),
     sent_at      timestamptz CHECK (sent_at IS NULL OR closed_at IS NOT NULL),
     PRIMARY KEY (merchant_id, alert_id)
 );
 
--- An endpoint has at most one alert that counts, and one that is under way.
+-- An endpoint has at most one alert that still counts deaths, and one that is being sent.
 CREATE UNIQUE INDEX alerts_open ON alerts (merchant_id, url) WHERE closed_at IS NULL;
 CREATE UNIQUE INDEX alerts_under_way ON alerts (merchant_id, url) WHERE closed_at IS NOT NULL AND sent_at IS NULL;
 CREATE INDEX alerts_closed ON alerts (merchant_id, url, closed_at) WHERE closed_at IS NOT NULL;

@@ -1,4 +1,4 @@
-//! Alerts of operations.
+//! Alerts to operators about deliveries that died.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
-    // Whoever takes alerts does not lock their merchants. After this no open one can be closed until we
-    // commit, and of one that has just been closed the next statement sees when.
+    // An alerter takes alerts without locking their merchants. After this statement nobody can close an open
+    // alert until we commit, and the next statement sees when an alert was closed just before.
     hot LOCK_OPEN = "
         SELECT FROM unnest($1::uuid[], $2::text[]) AS asked (merchant_id, url)
         CROSS JOIN LATERAL (
@@ -43,7 +43,7 @@ settle_store::statements! {
         SET deaths = alerts.deaths + excluded.deaths,
             delivery_ids = (alerts.delivery_ids || excluded.delivery_ids)[1:$9],
             last_error = excluded.last_error, last_at = excluded.last_at";
-    // One lookup a row: for NOT EXISTS the planner would rather read all alerts that are under way.
+    // A subquery does one look-up per row: for NOT EXISTS the planner would read all alerts being sent.
     hot ANY_DUE = "
         SELECT EXISTS (
             SELECT FROM alerts AS due
@@ -55,8 +55,8 @@ settle_store::statements! {
                   LIMIT 1) IS NULL)
             LIMIT 1
         )";
-    // Arrays, because for a limit it does not know the planner would rather read the whole table. What another
-    // node is taking, or what is being added to, is left for the next look.
+    // Arrays, because for a limit that it does not know the planner would read the whole table. Alerts that
+    // another transaction takes, or adds deaths to, are left for the next look.
     hot TAKE = "
         WITH due AS MATERIALIZED (
             SELECT due.merchant_id, due.alert_id FROM alerts AS due

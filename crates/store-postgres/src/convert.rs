@@ -1,4 +1,4 @@
-//! Between the types of the domain and the columns of PostgreSQL.
+//! Conversions between the types of the domain and the columns of PostgreSQL.
 
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
@@ -10,14 +10,14 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgRow, PgTypeInfo, PgValu
 use sqlx::{ColumnIndex, Decode, Encode, Postgres, Row, Type};
 use uuid::Uuid;
 
-/// Microseconds between 1970, where ours start, and 2000, where PostgreSQL's do.
+/// Microseconds from 1970, where our times start, to 2000, where PostgreSQL's start.
 const EPOCH_DIFFERENCE_MICROS: i64 = 946_684_800_000_000;
 
-/// What PostgreSQL calls the type of a time, and of a list of them, in every database.
+/// PostgreSQL's ids of the types of a time and of an array of times, the same in every database.
 const TIMESTAMPTZ: Oid = Oid(1184);
 const TIMESTAMPTZ_ARRAY: Oid = Oid(1185);
 
-/// A time as `timestamptz`: both sides count microseconds, so nothing is lost on the way.
+/// A time as `timestamptz`: both sides count microseconds, so no precision is lost.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct At(pub Timestamp);
 
@@ -56,8 +56,8 @@ pub(crate) fn merchant_array(merchants: &[MerchantId]) -> Vec<Uuid> {
     merchants.iter().map(|merchant| merchant.0).collect()
 }
 
-/// Reads one column, and says which one is damaged. Rows of which there are many are read by position: a name
-/// is looked up for each.
+/// Reads one column; the error names a column that is damaged. Where there are many rows, callers give the
+/// position: sqlx looks a name up again for each row.
 pub(crate) fn column<'r, T>(row: &'r PgRow, column: impl ColumnIndex<PgRow>) -> StoreResult<T>
 where
     T: Decode<'r, Postgres> + Type<Postgres>,
@@ -65,12 +65,12 @@ where
     row.try_get(column).map_err(|fault| StoreError::Unexpected(fault.into()))
 }
 
-/// A limit or a number as SQL counts: signed. What is more than that is as good as all.
+/// A limit or a number as SQL's signed integer. A larger one becomes the largest, which limits nothing.
 pub(crate) fn signed(number: impl Into<u64>) -> i64 {
     i64::try_from(number.into()).unwrap_or(i64::MAX)
 }
 
-/// Reads a column that counts.
+/// Reads a count, which is never negative.
 pub(crate) fn number(row: &PgRow, index: impl ColumnIndex<PgRow>) -> StoreResult<u64> {
     let number: i64 = column(row, index)?;
     u64::try_from(number).map_err(|_| StoreError::unexpected(format!("a count of {number}")))

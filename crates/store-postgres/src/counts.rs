@@ -1,4 +1,5 @@
-//! How many rows a merchant has, and when it is due: written once, when a transaction commits.
+//! How many rows a merchant has, and when it is due. A transaction writes this once, when it commits: a row
+//! that changes twice would be written twice.
 
 use settle_store::{DUE_LAG, StoreError, StoreResult};
 
@@ -17,9 +18,9 @@ settle_store::statements! {
         FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::timestamptz[])
             AS changed (merchant_id, settlements, pending, delivered, dead, due_at)
         WHERE merchant_counts.merchant_id = changed.merchant_id";
-    // Deliveries have gone, or wait for longer. The time at which the merchant is due is written when the
-    // first is due after $7, or when it lags behind by more than $8 seconds: not for every row that is sent.
-    // A row whose time stays as it is changes no index.
+    // For a transaction that has recorded outcomes: deliveries have left the queue, or are due later.
+    // `next_due_at` is indexed and so not changed for every delivery: only when the merchant's first pending
+    // one is due after $7, or `next_due_at` is more than $8 seconds too early.
     hot COUNT_RECORDED = "
         UPDATE merchant_counts
         SET settlements = merchant_counts.settlements + changed.settlements,
@@ -38,7 +39,7 @@ settle_store::statements! {
             WHERE merchant_id = changed.merchant_id LIMIT 1
         ) AS own
         LEFT JOIN LATERAL (
-            -- Nothing pending is due before, and what was sent and not vacuumed yet lies there.
+            -- No pending row is due earlier; only sent rows that are not vacuumed yet are there.
             SELECT next_attempt_at AS due_at FROM deliveries
             WHERE merchant_id = changed.merchant_id AND status = 'pending'
               AND next_attempt_at >= own.due_at
@@ -48,7 +49,7 @@ settle_store::statements! {
 }
 
 impl PostgresTx {
-    /// Writes what was noted.
+    /// Writes the changes collected so far.
     pub(crate) async fn write_counts(&mut self) -> StoreResult<()> {
         let changes = self.counts.take();
         if changes.is_empty() {

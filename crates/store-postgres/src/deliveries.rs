@@ -21,8 +21,7 @@ use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot: the first row is the total, the others are the
-    // page.
+    // One statement gives one snapshot: the first row is the total, the others are the page.
     hot PAGE = "
         SELECT deliveries_pending + deliveries_delivered + deliveries_dead AS total,
                NULL::uuid AS delivery_id, NULL::uuid AS settlement_id, NULL::text AS event_type,
@@ -35,8 +34,8 @@ settle_store::statements! {
                 delivered_at, next_attempt_at, response_status, last_error, url
          FROM deliveries WHERE merchant_id = $1
          ORDER BY delivery_id DESC LIMIT $2 OFFSET $3)";
-    // A status that is a range, and stands in the order, leaves one index: where all rows have one status the
-    // planner would rather walk the whole log, in search of another.
+    // Only one index fits a status that is a range and part of the order. With `status = $4`, where all rows
+    // have the same status, the planner would walk the whole log in search of another.
     hot PAGE_OF_STATUS = "
         SELECT CASE $4 WHEN 'pending' THEN deliveries_pending WHEN 'delivered' THEN deliveries_delivered
                     ELSE deliveries_dead END AS total,
@@ -50,9 +49,9 @@ settle_store::statements! {
                 delivered_at, next_attempt_at, response_status, last_error, url
          FROM deliveries WHERE merchant_id = $1 AND status BETWEEN $4 AND $4
          ORDER BY status DESC, delivery_id DESC LIMIT $2 OFFSET $3)";
-    // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not
-    // named is the range of all ids, a time or a place that is not named is the end of theirs. A time is the
-    // first id that can have been made then.
+    // Goes from merchant to merchant, because each one's index gives its newest rows first. Without a
+    // merchant $1 and $2 span all ids. $3 is the first id that can have been made at the given time; without
+    // a time, or without a cursor ($5, $6), the least or the greatest id stands there.
     cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
     SEARCH = "
         SELECT owner.merchant_id, found.* FROM merchant_counts AS owner
@@ -106,8 +105,8 @@ settle_store::statements! {
         SELECT merchant_id, delivery_id, settlement_id, event_type, 'pending', 0, created_at, created_at, url
         FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::timestamptz[], $6::text[])
             AS row (merchant_id, delivery_id, settlement_id, event_type, created_at, url)";
-    // The rows are looked up one by one, and then changed where they are: planned on an empty table, a join
-    // would begin with all that is pending.
+    // The lateral join looks the rows up one by one. A plain join, planned on an empty table, would begin
+    // with all pending rows.
     hot RECORD = "
         UPDATE deliveries
         SET status = state.status, attempts = state.attempts, delivered_at = state.delivered_at,
@@ -126,8 +125,8 @@ settle_store::statements! {
         ) AS found
         WHERE deliveries.ctid = found.place
         RETURNING deliveries.delivery_id";
-    // What the domain does on `DeliveryEvent::RedeliveryAsked`, to many rows; the suite's
-    // `requeue_is_the_domains_redelivery_asked` holds it to that.
+    // Does to many rows what the domain does on `DeliveryEvent::RedeliveryAsked`; the suite's
+    // `requeue_is_the_domains_redelivery_asked` compares them.
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = $3
         FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, delivery_id)
@@ -279,18 +278,18 @@ fn bind_filter<'q>(
         .bind(filter.url.as_deref().unwrap_or_default())
 }
 
-/// A delivery and whose it is.
+/// A delivery and its merchant, which is the first column.
 fn owned_delivery(row: &PgRow) -> StoreResult<(MerchantId, Delivery)> {
     Ok((id(row, 0, MerchantId)?, delivery(row)?))
 }
 
-/// A column that says one of a few words; what another version may have written there is unexpected.
+/// A column that holds one of a few words. A word that only another version knows is an error.
 fn word<T: FromStr>(row: &PgRow, index: usize, what: &str) -> StoreResult<T> {
     let text: &str = column(row, index)?;
     text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with {what} {text}")))
 }
 
-/// A delivery: in every statement its columns are in this order, and one other stands before them.
+/// Reads a delivery. Every statement names its columns in this order, behind one other column.
 pub(crate) fn delivery(row: &PgRow) -> StoreResult<Delivery> {
     Ok(Delivery {
         delivery_id: id(row, 1, DeliveryId)?,

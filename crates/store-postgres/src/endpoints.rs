@@ -21,8 +21,8 @@ settle_store::statements! {
         INSERT INTO webhook_endpoints (merchant_id, url, sealed_secret) VALUES ($1, $2, $3)
         ON CONFLICT (merchant_id) DO UPDATE SET url = excluded.url, sealed_secret = excluded.sealed_secret";
     hot CLEAR = "DELETE FROM webhook_endpoints WHERE merchant_id = $1";
-    // What the domain does on `DeliveryEvent::EndpointGone`, to many rows; the suite's
-    // `clear_is_the_domains_endpoint_gone` holds it to that.
+    // Does to many rows what the domain does on `DeliveryEvent::EndpointGone`; the suite's
+    // `clear_is_the_domains_endpoint_gone` compares them.
     hot END_PENDING = "
         UPDATE deliveries SET status = 'dead', last_error = $2, next_attempt_at = least(next_attempt_at, $3)
         WHERE merchant_id = $1 AND status = 'pending'";
@@ -77,7 +77,7 @@ impl EndpointWrites for PostgresTx {
         sqlx::query(CLEAR).bind(merchant.0).execute(&mut *self.inner).await.map_err(store_error)?;
         let query = sqlx::query(END_PENDING).bind(merchant.0).bind(ENDPOINT_CLEARED).bind(At(at));
         let ended = query.execute(&mut *self.inner).await.map_err(store_error)?.rows_affected();
-        // What was enqueued in this transaction counts before it ends.
+        // Rows that this transaction has enqueued must be counted as pending before they count as dead.
         self.write_counts().await?;
         let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(signed(ended));
         query.execute(&mut *self.inner).await.map_err(store_error)?;

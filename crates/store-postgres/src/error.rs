@@ -1,15 +1,15 @@
-//! Which faults of PostgreSQL pass by themselves, and which do not.
+//! Which faults of PostgreSQL may pass by themselves, and which will not.
 
 use settle_store::StoreError;
 use sqlx::Error;
 use sqlx::error::DatabaseError;
 
 /// SQLSTATE classes and codes that say "not now": connection trouble (08), too few resources (53), an
-/// operator's intervention such as a restart or a time limit (57), a lock not to be had (55P03), a
-/// transaction that stood still for too long (25P03), a broken serialization or a deadlock (40).
+/// administrator's intervention such as a restart or a time limit (57), a lock that was not free in time
+/// (55P03), a transaction that stood still for too long (25P03), a serialization failure or a deadlock (40).
 const PASSING_STATES: [&str; 6] = ["08", "53", "57", "55P03", "25P03", "40"];
 
-/// Tells a fault that may pass from one that will not.
+/// A fault that may pass is `Unavailable`, any other `Unexpected`.
 pub(crate) fn store_error(fault: Error) -> StoreError {
     let passing = match &fault {
         Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed | Error::Io(_) | Error::Tls(_) => true,
@@ -22,7 +22,7 @@ pub(crate) fn store_error(fault: Error) -> StoreError {
     if passing { StoreError::Unavailable(fault.into()) } else { StoreError::Unexpected(fault.into()) }
 }
 
-/// A name that must be unique is taken; anything else as above.
+/// A name that must be unique is taken; any other fault as in [`store_error`].
 pub(crate) fn unique_name_error(fault: Error) -> StoreError {
     if fault.as_database_error().is_some_and(DatabaseError::is_unique_violation) {
         return StoreError::NameTaken;

@@ -1,17 +1,19 @@
-//! The shared store: PostgreSQL, for as many nodes as wanted.
+//! The shared store: PostgreSQL, for any number of nodes.
 //!
-//! Whoever changes a merchant's settlements, deliveries or endpoint holds the lock on its row of
-//! `merchant_counts`, taken in the order of the ids: two transactions of one merchant run one after the
-//! other, those of different merchants side by side, and none wait for each other in a circle.
+//! A transaction that changes a merchant's settlements, deliveries or endpoint first locks its row of
+//! `merchant_counts`, and several rows in the order of the ids. Two transactions of one merchant take turns,
+//! those of different merchants do not wait for each other, and none can deadlock.
 //!
-//! Batches travel as arrays that `unnest` unfolds: one statement, one plan, whatever their size.
+//! Batches travel as arrays that `unnest` unfolds: one statement, one plan, whatever their size. The SQL is
+//! PostgreSQL's own: a dialect shared with SQLite would give up what makes each of them fast. The conformance
+//! suite keeps the backends alike, and every difference says "differs because".
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use settle_domain::ids::{DispatcherId, MerchantId};
+use settle_domain::ids::{KeeperId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
@@ -38,24 +40,26 @@ pub mod testing;
 
 use error::store_error;
 
-/// How long a caller waits for a connection; the queue for them is bounded by it.
+/// How long a caller waits for a connection; this bounds the queue for connections.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
-/// A connection that was idle for longer is asked whether it still lives before it is used.
+/// The pool pings a connection that was idle for longer before it lends it.
 const TRUSTED_IDLE: Duration = Duration::from_secs(1);
-/// How long a transaction that records waits for more to record.
+/// How long a recorder waits for more callers to share its transaction.
 const CALLERS_AWAITED: Duration = Duration::from_millis(1);
-/// What the server itself enforces on every session: limits on waiting, plans that keep the order of their
-/// parts, and one plan a statement. Left to itself the planner thinks anew about every page, because the plan
-/// for a limit it does not know looks dearer; the thinking costs more than the page.
+/// Settings that the server applies to all our sessions: limits on waiting, and one way to plan.
 ///
-/// A plan is made when a statement is first run, often on tables that are empty, and kept while they grow: to
-/// read a whole table is then the cheapest way, and soon the dearest. Every statement that somebody waits for
-/// goes from its arguments along keys, and no other way is left open. Where there is no key the way that is
-/// closed looks so dear that PostgreSQL would compile the statement first.
+/// Each statement has one plan (`force_generic_plan`). Otherwise the planner would plan every page again,
+/// because a plan for an unknown limit looks more expensive; planning costs more than the page.
 ///
-/// Nothing waits for anything but the database inside a transaction: one that stands still for seconds
-/// belongs to a node that does. It is ended before others give up waiting for its locks, of which one is the
-/// lock on the shards that they want to take over.
+/// PostgreSQL makes that plan when it first executes the statement, often on empty tables, and keeps it while
+/// they grow. Reading a whole table is the cheapest plan at first and soon the most expensive. So everything
+/// but nested loops along indexes is switched off, and a test reads the plan of every hot statement on empty
+/// and on full tables. A cold statement that must read a table still does, at a cost that looks so high that
+/// PostgreSQL would compile the statement first: the compiler (`jit`) is off as well.
+///
+/// Inside a transaction our code waits for nothing but the database: a transaction that stands still for
+/// seconds belongs to a node that hangs. The server ends it before other nodes give up waiting for its locks,
+/// one of which may be the lock on the shards that they want to take over.
 const SESSION_SETTINGS: [(&str, &str); 12] = [
     ("statement_timeout", "30s"),
     ("lock_timeout", "10s"),
@@ -78,7 +82,7 @@ settle_store::statements! {
     cold "asked at start-up" MIGRATIONS_APPLIED = "SELECT count(*) FROM _sqlx_migrations WHERE success";
 }
 
-/// Every statement this backend runs, for the test that reads their plans.
+/// Every statement of this backend, for the test that reads their plans.
 #[must_use]
 pub fn statements() -> Vec<Statement> {
     [
@@ -105,7 +109,7 @@ pub struct UrlFault;
 /// A PostgreSQL database.
 pub struct PostgresStore {
     pool: PgPool,
-    /// How to connect without the limits of a request.
+    /// How to connect without the session's limits.
     unlimited: PgConnectOptions,
     slices: SliceMemory,
 }
@@ -118,10 +122,9 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// The store in the database that the URL names, with a pool of connections. Nothing is opened yet: the
-    /// first use does.
+    /// The store in the database that the URL names, with a pool of connections. The first use connects.
     pub fn new(url: &str, connections_max: u32) -> Result<PostgresStore, UrlFault> {
-        // The parser's own words may repeat the password.
+        // The parser's message may repeat the password.
         let options = PgConnectOptions::from_str(url).map_err(|_| UrlFault)?;
         let unlimited = options.application_name("settle");
         let options = unlimited.clone().options(SESSION_SETTINGS);
@@ -131,8 +134,8 @@ impl PostgresStore {
             .test_before_acquire(false)
             .before_acquire(|connection, meta| {
                 Box::pin(async move {
-                    // After a restart of the database its old connections are dead. One in use a moment ago
-                    // is taken on trust: asking each time would double the round trips of a request.
+                    // A restart of the database kills its connections. A connection used a moment ago is not
+                    // pinged: a ping each time would double the round trips of a request.
                     if meta.idle_for > TRUSTED_IDLE {
                         connection.ping().await.map(|()| true)
                     } else {
@@ -156,7 +159,7 @@ impl Store for PostgresStore {
         }))
     }
 
-    /// Eight round trips and a commit.
+    /// A transaction is eight round trips and a commit, whatever its size, so callers should share one.
     fn callers_awaited(&self) -> Duration {
         CALLERS_AWAITED
     }
@@ -167,8 +170,8 @@ impl Store for PostgresStore {
     }
 
     async fn migrate(&self) -> StoreResult<()> {
-        // The migrator holds an advisory lock, so that nodes that start together take turns. A step may take
-        // as long as it takes, and so may the turn of another: the session's limits are for requests.
+        // The migrator holds an advisory lock, so that nodes that start together take turns. A step, and the
+        // wait for another node's steps, may take any time: the session's limits are for requests.
         let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT);
         let pool = pool.connect_lazy_with(self.unlimited.clone());
         let migrated = migrations::migrator().run(&pool).await;
@@ -191,8 +194,8 @@ impl Store for PostgresStore {
         Ok(all.saturating_sub(usize::try_from(applied).unwrap_or(0)))
     }
 
-    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
-        self.take_presence(dispatcher).await
+    async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
+        self.take_presence(keeper).await
     }
 
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
@@ -204,14 +207,15 @@ impl Store for PostgresStore {
     }
 }
 
-/// A transaction at the level READ COMMITTED: the merchants' locks keep its reads true.
+/// A transaction at the level READ COMMITTED: what it reads of a merchant stays true while it holds the
+/// merchant's lock.
 struct PostgresTx {
-    /// What tells its locks from those of another.
+    /// Distinguishes its locks from those of other transactions.
     number: TxNumber,
     inner: Transaction<'static, Postgres>,
-    /// What is to be counted when it commits.
+    /// The changes of the counts, written at the commit.
     counts: CountChanges,
-    /// When outcomes were recorded, if any were: then merchants may be due later, or not at all.
+    /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.
     recorded_at: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Merchants, and the row that locks and counts for each.
+//! Merchants, and for each the row that locks it and holds its counts.
 
 use async_trait::async_trait;
 use settle_domain::ids::MerchantId;
@@ -20,7 +20,7 @@ settle_store::statements! {
         INSERT INTO merchant_counts (merchant_id) VALUES ($1)";
     cold "an operator adds a merchant" CREATE_SLICE = "
         INSERT INTO settlement_slices (merchant_id, from_key, settlements) VALUES ($1, ''::bytea, 0)";
-    // Sorted before they are locked, so that all transactions lock in one order.
+    // PostgreSQL sorts the rows before it locks them, so that all transactions lock in one order.
     hot LOCK = "
         SELECT merchant_id FROM merchant_counts WHERE merchant_id = ANY ($1)
         ORDER BY merchant_id FOR NO KEY UPDATE";

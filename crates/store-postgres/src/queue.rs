@@ -1,9 +1,9 @@
-//! The queue of what is to be sent, and who may send.
+//! The queue of deliveries to send, and the shards, which say who may send them.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::ids::{DeliveryId, KeeperId, MerchantId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
@@ -21,19 +21,19 @@ use crate::deliveries::delivery;
 use crate::error::store_error;
 use crate::{ACQUIRE_TIMEOUT, PostgresStore, PostgresTx};
 
-/// The first half of the keys of our advisory locks: it says that they are ours.
+/// The first half of the keys of our advisory locks, which marks them as ours.
 const LOCK_CLASS: i32 = 0x005e_771e;
-/// The second half of the lock that lease transactions take, so that they run one after the other.
+/// The second half of the key of the lock that lease transactions hold, so that they take turns.
 const LEASE_TURN: i32 = 0;
-/// Where dispatchers hear of what has become due.
+/// The channel on which dispatchers hear which merchants have something due.
 const CHANNEL: &str = "settle_due";
-/// How often a session that only listens is asked whether it lives, and how long it may take to say so.
+/// How often the listening session is pinged, and how long the answer may take.
 const PING_INTERVAL: Duration = Duration::from_secs(3);
-/// Merchants named in one notification; PostgreSQL carries less than 8,000 bytes. Beyond, none are named.
+/// Most merchants named in one `NOTIFY`, which carries less than 8,000 bytes. Of more, none are named.
 const NAMED_MAX: usize = 200;
 
 settle_store::statements! {
-    // Shard by shard, so that the index gives the first due first.
+    // Goes from shard to shard, because the index gives each shard's first due merchant first.
     hot DUE = "
         SELECT due.merchant_id, due.next_due_at FROM unnest($1::smallint[]) AS asked (shard)
         CROSS JOIN LATERAL (
@@ -43,8 +43,8 @@ settle_store::statements! {
             ORDER BY next_due_at LIMIT $4
         ) AS due
         LIMIT $4";
-    // From the time on at which the merchant counts as due: no pending row is due before it, and what lies
-    // before it in the index are rows that were sent and not vacuumed yet.
+    // Starts at the merchant's `next_due_at`: no pending row is due earlier. Earlier in the index are only
+    // entries of sent rows that are not vacuumed yet.
     hot CLAIM = "
         SELECT asked.merchant_id, due.*, told.record, endpoint.sealed_secret
         FROM unnest($1::uuid[], $2::bigint[]) AS asked (merchant_id, number)
@@ -72,13 +72,13 @@ settle_store::statements! {
                coalesce(sum(deliveries_dead), 0)::bigint AS dead,
                min(next_due_at) FILTER (WHERE deliveries_pending > 0) AS first_due_at
         FROM merchant_counts";
-    cold "the start of a dispatcher" TAKE_PRESENCE = "SELECT pg_try_advisory_lock($1, $2)";
+    cold "the start of a keeper" TAKE_PRESENCE = "SELECT pg_try_advisory_lock($1, $2)";
     cold "every few seconds" PING = "SELECT 1";
     hot NOTIFY = "SELECT pg_notify($1, $2)";
-    // Who is told that a lease was renewed has nothing to lose if the database forgets it.
+    // A keeper loses nothing if the database crashes and forgets a renewal.
     cold "once a second" RELAX = "SET LOCAL synchronous_commit = off";
     cold "once a second" TAKE_TURN = "SELECT pg_advisory_xact_lock($1, $2)";
-    // Whoever has lost its sign would only be taken for dead by the others, and they by it.
+    // A keeper without its advisory lock looks dead to the others, so it must not renew its lease.
     cold "once a second" IS_PRESENT = "
         SELECT EXISTS (
             SELECT FROM pg_locks
@@ -86,13 +86,13 @@ settle_store::statements! {
               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
               AND classid = $1::integer::oid AND objid = $2::integer::oid
         )";
-    cold "once a second; as many rows as dispatchers" RENEW = "
-        INSERT INTO dispatchers (dispatcher_id, lock_key, lease_until)
+    cold "once a second; as many rows as keepers" RENEW = "
+        INSERT INTO keepers (keeper_id, lock_key, lease_until)
         VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')
-        ON CONFLICT (dispatcher_id) DO UPDATE SET lease_until = excluded.lease_until";
-    cold "once a second; as many rows as dispatchers" FORGET_DEAD_DISPATCHERS = "
-        DELETE FROM dispatchers
-        WHERE dispatcher_id <> $1 AND (
+        ON CONFLICT (keeper_id) DO UPDATE SET lease_until = excluded.lease_until";
+    cold "once a second; as many rows as keepers" FORGET_DEAD_DISPATCHERS = "
+        DELETE FROM keepers
+        WHERE keeper_id <> $1 AND (
             lease_until < clock_timestamp() OR NOT EXISTS (
                 SELECT FROM pg_locks
                 WHERE locktype = 'advisory' AND granted AND objsubid = 2
@@ -101,21 +101,22 @@ settle_store::statements! {
             )
         )";
     cold "once a second; a row a shard" FREE = "
-        UPDATE queue_shards SET dispatcher_id = NULL, token = NULL
-        WHERE dispatcher_id IS NOT NULL AND dispatcher_id NOT IN (SELECT dispatcher_id FROM dispatchers)";
+        UPDATE queue_shards SET keeper_id = NULL, token = NULL
+        WHERE keeper_id IS NOT NULL AND keeper_id NOT IN (SELECT keeper_id FROM keepers)";
     cold "once a second; a row a shard" HELD = "
-        SELECT shard, token, (SELECT count(*) FROM dispatchers) AS alive
-        FROM queue_shards WHERE dispatcher_id = $1
-        UNION ALL SELECT NULL, NULL, (SELECT count(*) FROM dispatchers)";
+        SELECT shard, token, (SELECT count(*) FROM keepers) AS alive
+        FROM queue_shards WHERE keeper_id = $1
+        UNION ALL SELECT NULL, NULL, (SELECT count(*) FROM keepers)";
     cold "when shards change hands" TAKE = "
-        UPDATE queue_shards SET dispatcher_id = $1, token = gen_random_uuid()
-        WHERE shard IN (SELECT shard FROM queue_shards WHERE dispatcher_id IS NULL ORDER BY shard LIMIT $2)
+        UPDATE queue_shards SET keeper_id = $1, token = gen_random_uuid()
+        WHERE shard IN (SELECT shard FROM queue_shards WHERE keeper_id IS NULL ORDER BY shard LIMIT $2)
         RETURNING shard, token";
     cold "when shards change hands" RELEASE = "
-        UPDATE queue_shards SET dispatcher_id = NULL, token = NULL
+        UPDATE queue_shards SET keeper_id = NULL, token = NULL
         FROM unnest($1::smallint[], $2::uuid[]) AS given (shard, token)
         WHERE queue_shards.shard = given.shard AND queue_shards.token = given.token";
-    // A shared lock: records of the same dispatcher run side by side, and whoever wants the shard waits.
+    // The lock is shared: transactions that record outcomes of the same process do not wait for each
+    // other, but a keeper that wants the shard waits for them.
     hot FENCE = "
         SELECT shard, token FROM queue_shards
         WHERE (shard, token) IN (SELECT * FROM unnest($1::smallint[], $2::uuid[]))
@@ -167,23 +168,22 @@ impl QueueReads for PostgresStore {
 
 #[async_trait]
 impl QueueWrites for PostgresTx {
-    async fn queue_lease(&mut self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases> {
+    async fn queue_lease(&mut self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases> {
         sqlx::query(RELAX).execute(&mut *self.inner).await.map_err(store_error)?;
         let turn = sqlx::query(TAKE_TURN).bind(LOCK_CLASS).bind(LEASE_TURN);
         turn.execute(&mut *self.inner).await.map_err(store_error)?;
-        let present = sqlx::query_scalar(IS_PRESENT).bind(LOCK_CLASS).bind(lock_key(dispatcher));
+        let present = sqlx::query_scalar(IS_PRESENT).bind(LOCK_CLASS).bind(lock_key(keeper));
         if !present.fetch_one(&mut *self.inner).await.map_err(store_error)? {
             return Err(StoreError::Unavailable(
-                "the session that shows that this dispatcher lives is gone".into(),
+                "the session that shows that this process lives is gone".into(),
             ));
         }
-        let renew =
-            sqlx::query(RENEW).bind(dispatcher.0).bind(lock_key(dispatcher)).bind(lease.as_secs_f64());
+        let renew = sqlx::query(RENEW).bind(keeper.0).bind(lock_key(keeper)).bind(lease.as_secs_f64());
         renew.execute(&mut *self.inner).await.map_err(store_error)?;
-        let forget = sqlx::query(FORGET_DEAD_DISPATCHERS).bind(dispatcher.0).bind(LOCK_CLASS);
+        let forget = sqlx::query(FORGET_DEAD_DISPATCHERS).bind(keeper.0).bind(LOCK_CLASS);
         forget.execute(&mut *self.inner).await.map_err(store_error)?;
         sqlx::query(FREE).execute(&mut *self.inner).await.map_err(store_error)?;
-        let rows = sqlx::query(HELD).bind(dispatcher.0).fetch_all(&mut *self.inner).await;
+        let rows = sqlx::query(HELD).bind(keeper.0).fetch_all(&mut *self.inner).await;
         let rows = rows.map_err(store_error)?;
         let (last, rows) = rows.split_last().ok_or_else(|| StoreError::unexpected("no count"))?;
         let alive = number(last, "alive")?;
@@ -191,7 +191,7 @@ impl QueueWrites for PostgresTx {
         let alive = usize::try_from(alive).unwrap_or(1).max(1);
         let share = usize::try_from(SHARDS).unwrap_or(usize::MAX).div_ceil(alive);
         if let Some(missing) = share.checked_sub(held.len()).filter(|missing| *missing > 0) {
-            let take = sqlx::query(TAKE).bind(dispatcher.0).bind(signed(missing as u64));
+            let take = sqlx::query(TAKE).bind(keeper.0).bind(signed(missing as u64));
             let taken = take.fetch_all(&mut *self.inner).await.map_err(store_error)?;
             for row in &taken {
                 held.push(shard_lease(row)?);
@@ -231,23 +231,20 @@ impl QueueWrites for PostgresTx {
     }
 }
 
-/// A session of its own that holds a dispatcher's advisory lock, and listens.
+/// A separate session that holds a keeper's advisory lock, and listens.
 struct PostgresPresence {
     listener: PgListener,
 }
 
 impl PostgresPresence {
-    async fn take(
-        options: PgConnectOptions,
-        dispatcher: DispatcherId,
-    ) -> StoreResult<Option<PostgresPresence>> {
+    async fn take(options: PgConnectOptions, keeper: KeeperId) -> StoreResult<Option<PostgresPresence>> {
         let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT);
-        // Lifetimes are for pools: this session must last.
+        // The session must last as long as the keeper.
         let pool: PgPool = pool.max_lifetime(None).idle_timeout(None).connect_lazy_with(options);
         let mut listener = PgListener::connect_with(&pool).await.map_err(store_error)?;
-        // A new session has not the lock: the loss must be seen.
+        // A new session would not hold the lock, so the loss of this one must become an error.
         listener.eager_reconnect(false);
-        let lock = sqlx::query_scalar(TAKE_PRESENCE).bind(LOCK_CLASS).bind(lock_key(dispatcher));
+        let lock = sqlx::query_scalar(TAKE_PRESENCE).bind(LOCK_CLASS).bind(lock_key(keeper));
         let locked: bool = lock.fetch_one(&mut listener).await.map_err(store_error)?;
         listener.listen(CHANNEL).await.map_err(store_error)?;
         Ok(locked.then_some(PostgresPresence { listener }))
@@ -263,7 +260,7 @@ impl Presence for PostgresPresence {
                 let heard = heard.map_err(store_error)?.ok_or_else(ended)?;
                 return Ok(heard.payload().split(',').filter_map(|text| text.parse().ok()).collect());
             }
-            // Nobody says that a session is gone when the way to it is: it must be asked.
+            // When the network fails, nothing reports that the session is gone: only a ping finds out.
             let ping = sqlx::query(PING).execute(&mut self.listener);
             timeout(PING_INTERVAL, ping).await.map_err(|_| ended())?.map_err(store_error)?;
         }
@@ -271,11 +268,8 @@ impl Presence for PostgresPresence {
 }
 
 impl PostgresStore {
-    pub(crate) async fn take_presence(
-        &self,
-        dispatcher: DispatcherId,
-    ) -> StoreResult<Option<Box<dyn Presence>>> {
-        let presence = PostgresPresence::take(self.unlimited.clone(), dispatcher).await?;
+    pub(crate) async fn take_presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
+        let presence = PostgresPresence::take(self.unlimited.clone(), keeper).await?;
         Ok(presence.map(|presence| Box::new(presence) as Box<dyn Presence>))
     }
 
@@ -288,9 +282,9 @@ impl PostgresStore {
     }
 }
 
-/// The second half of a dispatcher's lock: the last, random bits of its id. Never the one of the turns.
-fn lock_key(dispatcher: DispatcherId) -> i32 {
-    let bytes = dispatcher.0.as_bytes();
+/// The second half of the key of a keeper's lock: the last, random bits of its id, never [`LEASE_TURN`].
+fn lock_key(keeper: KeeperId) -> i32 {
+    let bytes = keeper.0.as_bytes();
     let bits = i32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
     (bits & i32::MAX).max(LEASE_TURN + 1)
 }

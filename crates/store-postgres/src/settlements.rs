@@ -24,7 +24,8 @@ use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot. A record is JSON, and so is a page of them.
+    // One statement gives one snapshot for the total and the page. Records are JSON, and joined by commas
+    // they are the page.
     hot PAGE = "
         SELECT settlements AS total, (
             SELECT string_agg(record, ',') FROM (
@@ -72,9 +73,8 @@ settle_store::statements! {
         ) AS added
         WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
         RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
-    // Cuts one slice into parts of $3 rows, the last of them with what is left over: $4 is the number of the
-    // last part. Differs because PostgreSQL has no min() of bytea: the first row of a part is found by its
-    // position.
+    // Cuts one slice into parts of $3 rows; the last part, number $4, also takes the remainder. Differs
+    // because PostgreSQL has no min() of bytea: the statement finds the first row of a part by its position.
     hot CUT_SLICE = "
         INSERT INTO settlement_slices (merchant_id, from_key, settlements)
         SELECT $1, CASE WHEN part = 0 THEN $2 ELSE list_key END, settlements FROM (
@@ -85,7 +85,7 @@ settle_store::statements! {
                     WHERE merchant_id = $1 AND list_key >= $2 AND list_key < coalesce(
                         (SELECT from_key FROM settlement_slices
                          WHERE merchant_id = $1 AND from_key > $2 ORDER BY from_key LIMIT 1),
-                        -- Above every key: no time of ours starts with eight set bits.
+                        -- Above every key: no time starts with eight set bits.
                         '\\xffffffffffffffff'::bytea
                     )
                 ) AS placed
@@ -136,13 +136,13 @@ impl SettlementWrites for PostgresTx {
         self.number.check(lock, settlements.iter().map(|settlement| settlement.merchant_id))?;
         let batch = SettlementBatch::new(settlements);
         let recorded = self.insert(&batch.unique).await?;
-        let (fresh, known): (Vec<_>, Vec<_>) =
+        let (new, known): (Vec<_>, Vec<_>) =
             batch.unique.iter().partition(|row| recorded.contains(&(row.merchant_id, row.settlement_id)));
-        self.insert_pricing(&fresh).await?;
-        self.count(&fresh).await?;
+        self.insert_pricing(&new).await?;
+        self.count(&new).await?;
         let mut conflicting = batch.conflicting;
         conflicting.extend(self.conflicting(&known).await?);
-        let recorded = fresh.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
+        let recorded = new.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
         Ok(RecordedBatch { recorded, conflicting })
     }
 }
@@ -178,15 +178,15 @@ impl PostgresTx {
     }
 
     /// Keeps the totals and the slices in step with the rows just inserted.
-    async fn count(&mut self, fresh: &[&NewSettlement]) -> StoreResult<()> {
-        if fresh.is_empty() {
+    async fn count(&mut self, new: &[&NewSettlement]) -> StoreResult<()> {
+        if new.is_empty() {
             return Ok(());
         }
-        for row in fresh {
+        for row in new {
             self.counts.of(row.merchant_id).settlements += 1;
         }
-        let (merchants, _) = key_arrays(fresh);
-        let list_keys: Vec<&[u8]> = fresh.iter().map(|row| row.list_key.as_bytes().as_slice()).collect();
+        let (merchants, _) = key_arrays(new);
+        let list_keys: Vec<&[u8]> = new.iter().map(|row| row.list_key.as_bytes().as_slice()).collect();
         let query = sqlx::query(COUNT_SLICES).bind(merchants).bind(list_keys);
         let slices = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         for slice in &slices {
@@ -198,7 +198,7 @@ impl PostgresTx {
         Ok(())
     }
 
-    /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
+    /// Happens at most once in [`SLICE_ROWS_MIN`] rows, which share its cost.
     async fn cut_slice(&mut self, slice: &PgRow, settlements: u64) -> StoreResult<()> {
         let merchant = id(slice, "merchant_id", MerchantId)?;
         let from_key: Vec<u8> = column(slice, "from_key")?;

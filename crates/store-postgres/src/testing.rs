@@ -14,32 +14,32 @@ pub const URL_VARIABLE: &str = "TEST_POSTGRES_URL";
 /// Connections of a scratch store: enough for a test, few enough that many tests run side by side.
 const CONNECTIONS_MAX: u32 = 4;
 
-/// An empty store of its own.
+/// A new, empty store.
 ///
 /// # Panics
 ///
-/// When there is no database to be had.
+/// When the database does not answer.
 pub async fn scratch() -> ScratchStore {
     let url = scratch_url().await;
     let store = PostgresStore::new(&url, CONNECTIONS_MAX).expect("the URL was good for the schema");
     ScratchStore::new(Arc::new(store), ())
 }
 
-/// A session as the store has them.
+/// A session with the store's settings.
 ///
 /// # Panics
 ///
-/// When there is no database to be had.
+/// When the database does not answer.
 pub async fn session(url: &str) -> PgConnection {
     let options: PgConnectOptions = url.parse().expect("a URL of PostgreSQL");
     options.options(SESSION_SETTINGS).connect().await.expect("the database answers")
 }
 
-/// The URL of an empty schema of its own.
+/// The URL of a new, empty schema.
 ///
 /// # Panics
 ///
-/// When there is no database to be had.
+/// When the database does not answer.
 #[expect(clippy::disallowed_methods, reason = "this is not a setting of the service")]
 pub async fn scratch_url() -> String {
     let url = std::env::var(URL_VARIABLE).expect(

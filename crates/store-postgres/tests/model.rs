@@ -3,7 +3,7 @@
 use proptest::test_runner::{Config, TestRunner};
 use settle_store::conformance::model::{agree, steps};
 
-/// Runs of up to 25 operations each.
+/// Sequences of up to 25 operations each.
 const CASES: u32 = 24;
 
 #[test]

@@ -1,4 +1,4 @@
-//! No statement that a request or a delivery waits for scans what grows.
+//! No hot statement scans a table or an index that grows.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -24,7 +24,7 @@ const GROWING: [&str; 9] = [
 /// Tables of which one merchant alone may have any number of rows.
 const HISTORIES: [&str; 4] = ["settlements", "settlement_slices", "settlement_pricing", "deliveries"];
 
-/// Enough rows that the planner cares, of so few merchants that reading a whole table tempts it.
+/// Enough rows to matter to the planner, of so few merchants that reading a whole table may look cheap to it.
 const FILL: [&str; 11] = [
     "INSERT INTO merchants SELECT md5(n::text)::uuid, 'm', now() FROM generate_series(1, 5000) AS n",
     "INSERT INTO merchant_counts SELECT merchant_id FROM merchants",
@@ -80,7 +80,8 @@ async fn scans(connection: &mut PgConnection, sql: &str) -> Vec<String> {
     found
 }
 
-/// A scan of a table, a condition that no key leads, or one merchant's whole history without a limit.
+/// Finds table scans, conditions that do not begin with the merchant, and unlimited reads of one merchant's
+/// whole history.
 fn collect(node: &Value, limited: bool, found: &mut Vec<String>) {
     let text = |key: &str| node[key].as_str().unwrap_or("");
     let (kind, table) = (text("Node Type"), text("Relation Name"));
@@ -90,7 +91,7 @@ fn collect(node: &Value, limited: bool, found: &mut Vec<String>) {
         NARROWING.iter().any(|column| condition.contains(column)) || PARTIAL.contains(&text("Index Name"));
     let whole_history = history && !limited && !narrowed;
     let unled = history && !condition.contains("merchant_id");
-    // A row whose place is known is no scan.
+    // A Tid Scan reads one row at a known place.
     let is_placed = kind == "Tid Scan";
     let is_broad = condition.trim().is_empty() || unled || whole_history;
     let scans = kind == "Seq Scan" || kind.contains("Scan") && !is_placed && is_broad;
@@ -112,7 +113,7 @@ async fn no_hot_statement_scans() {
     check(&mut connect(true).await).await;
 }
 
-/// The plan that is made then is kept while the tables grow.
+/// PostgreSQL keeps that plan while the tables grow.
 #[tokio::test]
 async fn no_hot_statement_scans_when_it_is_planned_on_empty_tables() {
     check(&mut connect(false).await).await;

@@ -1,7 +1,7 @@
 -- Completed settlements: written once, never changed.
 --
--- No foreign key to merchants: whoever writes here has locked the merchant's row of merchant_counts, which is
--- the same proof without a look-up per row.
+-- There is no foreign key to merchants: a transaction that writes here has locked the merchant's row of
+-- merchant_counts, which proves the same without a look-up per row.
 
 CREATE TABLE settlements (
     merchant_id   BLOB NOT NULL,
@@ -15,8 +15,8 @@ CREATE TABLE settlements (
 
 CREATE UNIQUE INDEX settlements_listed ON settlements (merchant_id, list_key);
 
--- A merchant's list cut into slices, and how many rows each has: a slice reaches from its from_key up to the
--- next one's. The oldest slice starts at the empty key, before every other.
+-- A merchant's list, cut into slices, and how many rows each slice has. A slice reaches from its from_key up
+-- to the next slice's. The oldest slice starts at the empty key, which sorts before all others.
 CREATE TABLE settlement_slices (
     merchant_id BLOB    NOT NULL,
     from_key    BLOB    NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE settlement_slices (
     PRIMARY KEY (merchant_id, from_key)
 ) STRICT, WITHOUT ROWID;
 
--- What the house earns. No statement that a merchant's request runs names this table.
+-- What the operator earns. No statement of a merchant's request names this table.
 CREATE TABLE settlement_pricing (
     merchant_id        BLOB NOT NULL,
     settlement_id      BLOB NOT NULL,

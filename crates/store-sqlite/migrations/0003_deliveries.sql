@@ -1,8 +1,8 @@
--- Notification deliveries: the log a merchant reads and the queue of what is to be sent.
+-- Notification deliveries: the log that a merchant reads, and the queue of deliveries to send.
 --
--- The body is not kept: a settlement never changes, and the notification is made of it. Delivery ids carry their
--- time to the microsecond: the log is in the order of its key, and the time of a delivery need not stand in an
--- index. Differs because on SQLite a table can be that index: a row is one entry less, and one look-up.
+-- The body is not stored: it is made of the settlement, which never changes. Delivery ids carry their time to
+-- the microsecond, so the primary key is the order of the log, and no index on the time is needed. Differs
+-- because SQLite can store the rows in the primary key: one entry less to write, and one look-up to read.
 
 CREATE TABLE deliveries (
     merchant_id     BLOB    NOT NULL,

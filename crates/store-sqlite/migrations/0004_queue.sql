@@ -1,12 +1,13 @@
 -- Who may send.
 
--- Who serves which merchants. The token is new whenever a shard changes hands. Differs because on SQLite one
--- process sends, and a lock on a file says which: nobody else need be written down.
+-- Which keeper holds which shard of the merchants. A shard gets a new token whenever it changes hands.
+-- Differs because on SQLite one process sends, the one that holds the lock on a file: there is no table of
+-- keepers.
 CREATE TABLE queue_shards (
-    shard         INTEGER NOT NULL PRIMARY KEY,
-    dispatcher_id BLOB,
-    token         BLOB,
-    CHECK ((dispatcher_id IS NULL) = (token IS NULL))
+    shard     INTEGER NOT NULL PRIMARY KEY,
+    keeper_id BLOB,
+    token     BLOB,
+    CHECK ((keeper_id IS NULL) = (token IS NULL))
 ) STRICT;
 
 INSERT INTO queue_shards (shard)

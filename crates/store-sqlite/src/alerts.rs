@@ -1,4 +1,4 @@
-//! Alerts of operations.
+//! Alerts to operators about deliveries that died.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use crate::error::store_error;
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
-/// What stands between the ids of deliveries.
+/// Separates the ids of deliveries.
 const SEPARATOR: char = ',';
 /// The length of a hyphenated id and the separator behind it.
 const SEPARATED_ID_LENGTH: usize = 37;
 
 settle_store::statements! {
-    // Differs because there is one writer: nobody can close an alert meanwhile. The ids are cut at ?4
-    // characters, which is the length of as many as an alert names.
+    // Differs because there is one writer: no other transaction can close the alert meanwhile. ?4 characters
+    // are as many ids as an alert names at most.
     hot RAISE = "
         INSERT INTO alerts (alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at,
                             due_at)

@@ -1,10 +1,16 @@
-//! Connections, and the threads they are used on.
+//! Connections, and the threads that use them.
 //!
-//! SQLite has no server: it runs on the thread that calls it. What a request waits for takes microseconds,
-//! less than handing it to another thread and back, so it is done where it is asked for; a batch lets other
-//! tasks have their turn after every few rows. A commit waits for the disk, on a thread for that. What may
-//! walk far is done aside ([`aside`]): the task waits, and the runtime goes on with another thread. Seldom,
-//! because whatever runs on one more thread keeps memory there.
+//! SQLite has no server: it executes on the thread that calls it, and most statements take microseconds, less
+//! than handing them to another thread and back. A library that gives each connection a thread, as `sqlx`
+//! does, hands over every statement and every row, and asks the connection whether it lives before and after
+//! each use: a fifth of the processor time of a delivery. So this backend uses `rusqlite`:
+//!
+//! - A statement executes on the caller's thread. A batch yields to other tasks after every few rows.
+//! - A commit waits for the disk on a blocking thread.
+//! - A read that may walk far goes through [`aside`]: it blocks its thread, and the runtime goes on with
+//!   another one. This is rare, because every additional thread keeps memory of its own.
+//!
+//! The price: a read from a slow disk, of pages that are not in memory, holds up a thread of the runtime.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -22,30 +28,30 @@ use tokio::time::Instant;
 use crate::error::{is_busy, store_error};
 use crate::query::Query;
 
-/// Reading connections that are kept at most; otherwise as many as threads may read at the same time.
+/// Most reading connections kept. On smaller machines: as many as threads can read at the same time.
 const READERS_KEPT_MAX: usize = 32;
-/// Reads at the same time that may walk far.
+/// Reads that may walk far, at the same time.
 const LONG_READS_MAX: u32 = 2;
-/// Rows of a batch after which other tasks have their turn: less than a millisecond's work.
+/// Rows after which a batch yields to other tasks: less than a millisecond's work.
 const ROWS_A_TURN: usize = 32;
-/// Rows before a page that are walked in microseconds.
+/// Most rows before a page that SQLite walks in microseconds.
 const OFFSET_NEAR: u64 = 256;
-/// How long a caller waits for its turn; the writer's queue is bounded by it.
+/// How long a caller waits for its turn; this bounds the writer's queue.
 const TURN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a statement waits for another process that holds the file: so often, and so long each time. Who
-/// begins to write waits for its turn, and looks as often.
+/// How often, and for how long each time, a statement waits while another process holds the file. The start
+/// of a write transaction retries at the same interval, until its turn times out.
 const BUSY_POLLS_MAX: i32 = 2_000;
 const BUSY_POLL: Duration = Duration::from_millis(5);
-/// Statements that a connection keeps prepared: more than there are.
+/// Statements that a connection keeps prepared: more than this backend has.
 const STATEMENTS_KEPT: usize = 128;
 
-/// Pages of the journal after which it is written back to the file: seldom enough that a page that changes
-/// with every commit is written back once for many of them.
+/// Pages of the journal after which SQLite writes it back to the file: rare enough that a page which changes
+/// with every commit is written back once for many commits.
 const JOURNAL_PAGES_MAX: i64 = 16_384;
-/// How much of the journal a large transaction leaves behind on the disk.
+/// How much of the journal stays on the disk after a large transaction.
 const JOURNAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
-/// Memory for pages, of the writer and of each reader, in KiB; negative, because a positive number counts
-/// pages.
+/// Memory for pages, of the writer and of each reader, in KiB; negative, because SQLite takes a positive
+/// number for a number of pages.
 const WRITER_CACHE: i64 = -32_768;
 const READER_CACHE: i64 = -4_096;
 
@@ -60,19 +66,19 @@ settle_store::statements! {
 pub(crate) enum Purpose {
     Read,
     Write,
-    /// May take back more than fits into memory.
+    /// May have to roll back more than fits into memory.
     Migrate,
 }
 
-/// The one connection that writes, for whoever has its turn.
+/// The one connection that writes, lent to one caller at a time.
 pub(crate) struct Writer {
     connection: OwnedMutexGuard<Option<Connection>>,
-    /// Whether statements belong to a transaction.
+    /// Whether a transaction has begun.
     has_begun: bool,
 }
 
 impl Writer {
-    /// What was done is on the disk when this returns; whoever does not wait for that does not take it back.
+    /// The transaction is on the disk when this returns. A caller that stops waiting does not undo it.
     pub(crate) async fn commit(self) -> StoreResult<()> {
         let commit = move || self.connection()?.change(COMMIT, []).map(|_| ()).map_err(store_error);
         if !has_other_threads() {
@@ -82,7 +88,7 @@ impl Writer {
         committed.unwrap_or_else(|fault| Err(StoreError::Unexpected(fault.into())))
     }
 
-    /// Changes a row for each of the given: says which were changed.
+    /// Executes the statement for each of the given rows, and says which of them changed something.
     pub(crate) async fn change_each<P: Params>(
         &mut self,
         sql: &str,
@@ -115,19 +121,19 @@ impl Writer {
     /// The connection that the transaction's statements go to.
     pub(crate) fn connection(&self) -> StoreResult<&Connection> {
         let is_whole = |connection: &&Connection| !self.has_begun || !connection.is_autocommit();
-        // Some faults take a transaction back. What came after one would be committed without the rest.
+        // Some faults make SQLite roll back. Later statements would be committed without the earlier ones.
         let taken_back = || StoreError::unexpected("the transaction was taken back");
         self.connection.as_ref().filter(is_whole).ok_or_else(taken_back)
     }
 }
 
 impl Drop for Writer {
-    /// Takes back what was not committed: nothing of it is on the disk yet.
+    /// Rolls back a transaction that has not committed.
     fn drop(&mut self) {
         let is_open = |connection: &&Connection| !connection.is_autocommit();
         let open = self.connection.as_ref().filter(is_open);
         if open.is_some_and(|connection| connection.change(ROLLBACK, []).is_err()) {
-            // Whoever comes next opens another one.
+            // The next caller opens another connection.
             *self.connection = None;
         }
     }
@@ -137,11 +143,11 @@ impl Drop for Writer {
 #[derive(Debug)]
 pub(crate) struct Connections {
     path: PathBuf,
-    /// Those that nobody uses; the last one used is taken first.
+    /// Idle readers; the one used last is taken first.
     readers: Mutex<Vec<Connection>>,
     readers_kept: usize,
     long_reads: Semaphore,
-    /// None until it is needed.
+    /// None until the first write.
     writer: Arc<tokio::sync::Mutex<Option<Connection>>>,
     is_closed: AtomicBool,
 }
@@ -164,7 +170,7 @@ impl Connections {
         &self.path
     }
 
-    /// A connection of its own.
+    /// Opens a new connection.
     pub(crate) fn open(&self, purpose: Purpose) -> StoreResult<Connection> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(StoreError::Unavailable("the store is closed".into()));
@@ -172,7 +178,7 @@ impl Connections {
         open(&self.path, purpose).map_err(store_error)
     }
 
-    /// Reads on this thread, which takes microseconds.
+    /// Reads on this thread, for reads that take microseconds.
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Connection) -> StoreResult<T>) -> StoreResult<T> {
         let idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match idle {
@@ -180,7 +186,7 @@ impl Connections {
             None => aside(|| self.open(Purpose::Read))?,
         };
         let read = work(&connection);
-        // After a fault the next one begins with a connection that knows nothing of it.
+        // A connection that has failed is closed: the next reader takes another one.
         if read.is_ok() && connection.is_autocommit() {
             let mut idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < self.readers_kept && !self.is_closed.load(Ordering::Acquire) {
@@ -190,7 +196,7 @@ impl Connections {
         read
     }
 
-    /// Reads what may take a while.
+    /// Reads aside, for reads that may take a while.
     pub(crate) async fn read_long<T>(
         &self,
         work: impl FnOnce(&Connection) -> StoreResult<T>,
@@ -200,7 +206,8 @@ impl Connections {
         aside(|| self.read(work))
     }
 
-    /// Reads a page, whose rows are walked to from the beginning.
+    /// Reads a page: on this thread if it starts near the beginning of the list, otherwise aside, because
+    /// SQLite walks over all rows before it.
     pub(crate) async fn read_page<T>(
         &self,
         offset: u64,
@@ -209,8 +216,8 @@ impl Connections {
         if offset > OFFSET_NEAR { self.read_long(work).await } else { self.read(work) }
     }
 
-    /// Begins a transaction, as soon as nobody else writes, here or in another process. The task goes on with
-    /// something else until then.
+    /// Begins a transaction, as soon as no other task and no other process writes. It waits without blocking
+    /// the thread.
     pub(crate) async fn begin(&self) -> StoreResult<Writer> {
         let deadline = Instant::now() + TURN_TIMEOUT;
         let mut writer = self.writer().await?;
@@ -229,7 +236,7 @@ impl Connections {
         }
     }
 
-    /// The connection that writes, as soon as nobody else has it.
+    /// The connection that writes, as soon as no other task has it.
     pub(crate) async fn writer(&self) -> StoreResult<Writer> {
         let turn = tokio::time::timeout(TURN_TIMEOUT, Arc::clone(&self.writer).lock_owned()).await;
         let mut connection =
@@ -240,7 +247,8 @@ impl Connections {
         Ok(Writer { connection, has_begun: false })
     }
 
-    /// Closes them, as soon as what reads or writes has ended. The last one writes the journal back.
+    /// Closes all connections, as soon as long reads and the writer have ended. The last connection that
+    /// closes writes the journal back.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         let _long_reads =
@@ -251,17 +259,18 @@ impl Connections {
     }
 }
 
-/// Does what takes the thread for a while; the runtime goes on with another one.
+/// Blocks this thread for work that takes a while; the runtime goes on with another thread.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     if has_other_threads() { tokio::task::block_in_place(work) } else { work() }
 }
 
-/// A runtime of one thread, as a simulation's, does everything on it.
+/// A runtime of one thread, as in the simulation, has no other thread to go on with.
 fn has_other_threads() -> bool {
     Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// Another process holds the file, and has so many times. Says whether to try again.
+/// SQLite calls this when another process holds the file, with the number of calls before. Says whether to
+/// try again.
 #[expect(clippy::disallowed_methods, reason = "another process gives no signal, and the runtime goes on")]
 fn wait_for_others(polls: i32) -> bool {
     let tries_again = polls < BUSY_POLLS_MAX;
@@ -281,7 +290,7 @@ fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_handler(Some(wait_for_others))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-    // On a file that cannot have it a commit would have to wait for readers.
+    // Without WAL a commit would have to wait for readers.
     connection.pragma_update_and_check(None, "journal_mode", "wal", |row| {
         let mode: String = row.get(0)?;
         if mode == "wal" {
@@ -301,9 +310,9 @@ fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
         }
         Purpose::Write => {
             connection.pragma_update(None, "cache_size", WRITER_CACHE)?;
-            // What a statement that fails would have to take back is kept in memory, not in a file.
+            // SQLite keeps in memory, not in a file, what it needs to undo a statement that fails.
             connection.pragma_update(None, "temp_store", "memory")?;
-            // Nothing waits once a transaction has begun.
+            // `Connections::begin` waits without blocking the thread, and later statements need not wait.
             connection.busy_handler(None)?;
         }
         Purpose::Migrate => {}

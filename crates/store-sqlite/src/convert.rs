@@ -1,6 +1,6 @@
-//! Between the types of the domain and the columns of SQLite.
+//! Conversions between the types of the domain and the columns of SQLite.
 //!
-//! What is read or added up for many at once takes them as one JSON argument.
+//! A statement that reads or counts many rows at once takes them as one JSON argument.
 
 use rusqlite::types::FromSql;
 use rusqlite::{Row, RowIndex};
@@ -11,14 +11,14 @@ use settle_store::{StoreError, StoreResult};
 use uuid::Uuid;
 
 /// A batch as the one argument that `jsonb_each` unfolds: a tuple is a row. `json_each` would write each row
-/// as text, to be read again for every column.
+/// as text and parse it again for every column.
 #[expect(clippy::expect_used, reason = "strings and numbers cannot fail to serialize into memory")]
 pub(crate) fn json_rows(rows: impl Iterator<Item = impl Serialize>) -> String {
     let rows: Vec<_> = rows.collect();
     serde_json::to_string(&rows).expect("rows are strings and numbers")
 }
 
-/// Bytes inside a JSON argument; the statement turns them back with `unhex`.
+/// Bytes inside a JSON argument; the statement decodes them with `unhex`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hex<const N: usize>(pub(crate) [u8; N]);
 
@@ -41,17 +41,17 @@ pub(crate) fn json_merchants(merchants: &[MerchantId]) -> String {
     json_rows(merchants.iter().map(|merchant| hex(merchant.0)))
 }
 
-/// Reads one column, and says which one is damaged.
+/// Reads one column; the error names a column that is damaged.
 pub(crate) fn column<T: FromSql>(row: &Row<'_>, column: impl RowIndex) -> StoreResult<T> {
     row.get(column).map_err(|fault| StoreError::Unexpected(fault.into()))
 }
 
-/// A limit or a number as SQL counts: signed. What is more than that is as good as all.
+/// A limit or a number as SQL's signed integer. A larger one becomes the largest, which limits nothing.
 pub(crate) fn signed(number: impl Into<u64>) -> i64 {
     i64::try_from(number.into()).unwrap_or(i64::MAX)
 }
 
-/// Reads a column that counts.
+/// Reads a count, which is never negative.
 pub(crate) fn number(row: &Row<'_>, index: impl RowIndex) -> StoreResult<u64> {
     let number: i64 = column(row, index)?;
     u64::try_from(number).map_err(|_| StoreError::unexpected(format!("a count of {number}")))

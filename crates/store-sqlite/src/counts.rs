@@ -1,4 +1,5 @@
-//! How many rows a merchant has, and when it is due: written once, when a transaction commits.
+//! How many rows a merchant has, and when it is due. A transaction writes this once, when it commits: a row
+//! that changes twice would be written twice.
 
 use settle_domain::time::Timestamp;
 use settle_store::{CountChange, DUE_LAG, StoreError, StoreResult};
@@ -12,9 +13,9 @@ settle_store::statements! {
             deliveries_delivered = deliveries_delivered + ?4, deliveries_dead = deliveries_dead + ?5,
             next_due_at = ifnull(min(next_due_at, ?6), ifnull(next_due_at, ?6))
         WHERE merchant_id = ?1";
-    // Deliveries have gone, or wait for longer. The time at which the merchant is due is written when the
-    // first is due after ?6, or when it lags behind by more than ?7 microseconds: not for every row that is
-    // sent.
+    // For a transaction that has recorded outcomes: deliveries have left the queue, or are due later.
+    // `next_due_at` is indexed and so not written for every delivery: only when the merchant's first pending
+    // one is due after ?6, or `next_due_at` is more than ?7 microseconds too early.
     hot COUNT_RECORDED = "
         UPDATE merchant_counts
         SET settlements = merchant_counts.settlements + ?2, deliveries_pending = deliveries_pending + ?3,
@@ -29,7 +30,7 @@ settle_store::statements! {
 }
 
 impl SqliteTx {
-    /// Writes what was noted.
+    /// Writes the changes collected so far.
     pub(crate) async fn write_counts(&mut self) -> StoreResult<()> {
         let changes = self.counts.take();
         if changes.is_empty() {

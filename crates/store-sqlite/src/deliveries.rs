@@ -28,15 +28,16 @@ settle_store::statements! {
                next_attempt_at, response_status, last_error, url
         FROM deliveries WHERE merchant_id = ?1
         ORDER BY delivery_id DESC LIMIT ?2 + 0 OFFSET ?3 + 0";
-    // A cast, or else SQLite thinks anew about the partial index whenever another status is bound.
+    // Without the cast SQLite would plan again for every other status, because of the partial index.
     hot PAGE_OF_STATUS = "
         SELECT delivery_id, settlement_id, event_type, status, attempts, created_at, delivered_at,
                next_attempt_at, response_status, last_error, url
         FROM deliveries WHERE merchant_id = ?1 AND status = CAST(?4 AS TEXT)
         ORDER BY delivery_id DESC LIMIT ?2 + 0 OFFSET ?3 + 0";
-    // From merchant to merchant, so that each one's index gives its newest first. A merchant that is not
-    // named is the range of all ids, a time or a place that is not named is the end of theirs. A time is the
-    // first id that can have been made then. Differs because SQLite has no lateral joins.
+    // Goes from merchant to merchant, because each one's index gives its newest rows first. Without a
+    // merchant ?1 and ?2 span all ids. ?3 is the first id that can have been made at the given time; without
+    // a time, or without a cursor (?5, ?6), the least or the greatest id stands there. Differs because SQLite
+    // has no lateral joins.
     cold "an operator's; for each merchant that is asked for the rows of a page, with a URL all before them"
     SEARCH = "
         SELECT found.merchant_id, found.delivery_id, found.settlement_id, found.event_type, found.status,
@@ -96,8 +97,8 @@ settle_store::statements! {
             last_error = ?8
         WHERE merchant_id = ?1 AND delivery_id = ?2 AND status = 'pending' AND attempts = ?9
           AND next_attempt_at = ?10";
-    // What the domain does on `DeliveryEvent::RedeliveryAsked`, to many rows; the suite's
-    // `requeue_is_the_domains_redelivery_asked` holds it to that.
+    // Does to many rows what the domain does on `DeliveryEvent::RedeliveryAsked`; the suite's
+    // `requeue_is_the_domains_redelivery_asked` compares them.
     hot REQUEUE = "
         UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?2
         FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id
@@ -117,7 +118,7 @@ impl DeliveryReads for SqliteStore {
         page: PageRequest,
     ) -> StoreResult<Page<Delivery>> {
         let read = |connection: &Connection| {
-            // Total and page are of one snapshot.
+            // One snapshot for the total and the page.
             let snapshot = connection.unchecked_transaction().map_err(store_error)?;
             let total = snapshot.row(TOTALS, [merchant.0], |row| total(row, status))?;
             let total = total.ok_or(StoreError::UnknownMerchant(merchant))?;
@@ -257,7 +258,7 @@ fn bounds(filter: &DeliveryFilter) -> (Uuid, Uuid, Uuid, &str) {
     )
 }
 
-/// How many there are, of all that a merchant has or of those with a status.
+/// How many deliveries the merchant has, in all or with the given status.
 fn total(row: &Row<'_>, status: Option<DeliveryStatus>) -> StoreResult<u64> {
     let (pending, delivered, dead) = (number(row, 0)?, number(row, 1)?, number(row, 2)?);
     Ok(match status {
@@ -268,19 +269,19 @@ fn total(row: &Row<'_>, status: Option<DeliveryStatus>) -> StoreResult<u64> {
     })
 }
 
-/// A delivery and whose it is: its merchant is the first column.
+/// A delivery and its merchant, which is the first column.
 fn owned_delivery(row: &Row<'_>) -> StoreResult<(MerchantId, Delivery)> {
     Ok((id(row, 0, MerchantId)?, delivery(row, 1)?))
 }
 
-/// A column that says one of a few words; what another version may have written there is unexpected.
+/// A column that holds one of a few words. A word that only another version knows is an error.
 fn word<T: FromStr>(row: &Row<'_>, index: usize, what: &str) -> StoreResult<T> {
     let text = row.get_ref(index).and_then(|value| Ok(value.as_str()?)).map_err(store_error)?;
     text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with {what} {text}")))
 }
 
-/// The columns of a delivery from the given one on, in the order in which every statement names them: looking
-/// for each by its name would cost more than reading it.
+/// Reads a delivery from the given column on. Every statement names its columns in this order: finding a
+/// column by its name would cost more than reading it.
 pub(crate) fn delivery(row: &Row<'_>, first: usize) -> StoreResult<Delivery> {
     Ok(Delivery {
         delivery_id: id(row, first, DeliveryId)?,

@@ -24,9 +24,9 @@ settle_store::statements! {
         INSERT INTO webhook_endpoints (merchant_id, url, sealed_secret) VALUES (?1, ?2, ?3)
         ON CONFLICT (merchant_id) DO UPDATE SET url = excluded.url, sealed_secret = excluded.sealed_secret";
     hot CLEAR = "DELETE FROM webhook_endpoints WHERE merchant_id = ?1";
-    // What the domain does on `DeliveryEvent::EndpointGone`, to many rows; the suite's
-    // `clear_is_the_domains_endpoint_gone` holds it to that. The index is named, because without statistics
-    // the key of the table looks as good, which is the whole log.
+    // Does to many rows what the domain does on `DeliveryEvent::EndpointGone`; the suite's
+    // `clear_is_the_domains_endpoint_gone` compares them. The index is named, because without statistics
+    // SQLite may take the primary key instead, and walk the merchant's whole log.
     hot END_PENDING = "
         UPDATE deliveries INDEXED BY deliveries_listed_by_status
         SET status = 'dead', last_error = ?2, next_attempt_at = min(next_attempt_at, ?3)
@@ -80,13 +80,13 @@ impl EndpointWrites for SqliteTx {
         self.number.check(lock, [merchant])?;
         self.writer.connection()?.change(CLEAR, [merchant.0]).map_err(store_error)?;
         let ended = (merchant.0, ENDPOINT_CLEARED, at.as_micros());
-        // As many rows as the merchant has waiting.
+        // This changes every pending row of the merchant, however many there are.
         let ended = {
             let connection = self.writer.connection()?;
             aside(|| connection.change(END_PENDING, ended)).map_err(store_error)?
         };
         let ended = ended as u64;
-        // What was enqueued in this transaction counts before it ends.
+        // Rows that this transaction has enqueued must be counted as pending before they count as dead.
         self.write_counts().await?;
         self.writer
             .connection()?

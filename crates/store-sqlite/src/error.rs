@@ -1,4 +1,4 @@
-//! Which faults of SQLite pass by themselves, and which do not.
+//! Which faults of SQLite may pass by themselves, and which will not.
 
 use rusqlite::Error;
 use rusqlite::ffi::{
@@ -6,7 +6,7 @@ use rusqlite::ffi::{
 };
 use settle_store::StoreError;
 
-/// Tells a fault that may pass from one that will not.
+/// A fault that may pass is `Unavailable`, any other `Unexpected`.
 pub(crate) fn store_error(fault: Error) -> StoreError {
     let passing = fault.sqlite_error_code().is_some_and(|code| {
         matches!(
@@ -27,12 +27,12 @@ pub(crate) fn is_busy(fault: &Error) -> bool {
     fault.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
 }
 
-/// A row with the same key is there already.
+/// A row with the same key exists already.
 pub(crate) fn is_unique_violation(fault: &Error) -> bool {
     [SQLITE_CONSTRAINT_UNIQUE, SQLITE_CONSTRAINT_PRIMARYKEY].map(Some).contains(&extended_code(fault))
 }
 
-/// The row that this one refers to is not there.
+/// The row that this one refers to does not exist.
 pub(crate) fn is_foreign_key_violation(fault: &Error) -> bool {
     extended_code(fault) == Some(SQLITE_CONSTRAINT_FOREIGNKEY)
 }
@@ -41,7 +41,7 @@ fn extended_code(fault: &Error) -> Option<i32> {
     fault.sqlite_error().map(|fault| fault.extended_code)
 }
 
-/// A name that must be unique is taken; anything else as above.
+/// A name that must be unique is taken; any other fault as in [`store_error`].
 pub(crate) fn unique_name_error(fault: Error) -> StoreError {
     if is_unique_violation(&fault) { StoreError::NameTaken } else { store_error(fault) }
 }

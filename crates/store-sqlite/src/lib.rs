@@ -1,22 +1,25 @@
 //! The embedded store: one SQLite file, nothing to set up.
 //!
 //! Readers have connections of their own and never wait for the writer (WAL). There is one writer: its
-//! transactions begin with `BEGIN IMMEDIATE`, so that they never fail half-way for want of the lock, and each
-//! commit is on the disk before it returns (`synchronous = FULL`).
+//! transactions begin with `BEGIN IMMEDIATE`, so that none fails half-way because another process holds the
+//! lock, and each commit is on the disk before it returns (`synchronous = FULL`).
 //!
-//! A batch is written row by row, with a statement that is prepared once. Differs because there are no round
-//! trips to save, and no array parameters: a row that is bound costs less than one unfolded from JSON. What
-//! is read or added up for many at once takes them as one JSON argument.
+//! The SQL is SQLite's own: a dialect shared with PostgreSQL would give up what makes each of them fast. The
+//! conformance suite keeps the backends alike, and every difference says "differs because".
 //!
-//! A limit is written `?1 + 0`: SQLite looks at a limit that is a mere parameter when it plans, and so plans
-//! the statement anew whenever it is run.
+//! The store writes a batch row by row, with a statement that it prepares once. Differs because SQLite has no
+//! round trips to save and no array parameters: binding a row costs less than unfolding it from JSON.
+//! Statements that read or count many rows at once take them as one JSON argument.
+//!
+//! A limit is written `?1 + 0`: SQLite reads the value of a limit that is a bare parameter when it plans, and
+//! so would plan the statement again for every execution.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use percent_encoding::percent_decode_str;
-use settle_domain::ids::{DispatcherId, MerchantId};
+use settle_domain::ids::{KeeperId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
@@ -44,7 +47,7 @@ pub mod testing;
 use connections::{Connections, Purpose, Writer, aside};
 use query::Query;
 
-/// How long a process waits for another one that migrates the same file, and how often it looks.
+/// How long a process waits while another one migrates the same file, and how often it tries the lock.
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);
 const MIGRATION_POLL: Duration = Duration::from_millis(20);
 
@@ -52,7 +55,7 @@ settle_store::statements! {
     hot PING = "SELECT 1";
 }
 
-/// Every statement this backend runs, for the test that reads their plans.
+/// Every statement of this backend, for the test that reads their plans.
 #[must_use]
 pub fn statements() -> Vec<Statement> {
     [
@@ -86,20 +89,20 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// The store in the file that the URL names. Nothing is opened yet: the first use does.
+    /// The store in the file that the URL names. The first use opens the file.
     pub fn new(url: &str) -> Result<SqliteStore, UrlFault> {
         let connections = Connections::new(file_of(url).ok_or(UrlFault)?);
         Ok(SqliteStore { connections, slices: SliceMemory::default() })
     }
 
-    /// The file.
+    /// The database file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.connections.path()
     }
 
-    /// A lock that other processes respect, held until dropped. Differs because SQLite, unlike PostgreSQL,
-    /// has no lock that outlives the transactions of a migration.
+    /// A lock among processes, held until dropped. Differs because SQLite, unlike PostgreSQL, has no lock
+    /// that outlasts the transactions of a migration.
     async fn migration_lock(&self) -> StoreResult<std::fs::File> {
         let mut path = self.path().as_os_str().to_owned();
         path.push("-migrate");
@@ -116,13 +119,13 @@ impl SqliteStore {
 }
 
 /// The file that a URL names: `sqlite://` or `sqlite:`, and a path in which anything may be percent-encoded.
-/// A mode may stand behind it if it is what is done anyway: the file is made when it is missing.
+/// The only parameter allowed is `mode=rwc`, which the store does anyway: it creates a missing file.
 fn file_of(url: &str) -> Option<PathBuf> {
     let file = url.strip_prefix("sqlite:")?;
     let file = file.strip_prefix("//").unwrap_or(file);
     let (path, mode) = file.split_once('?').unwrap_or((file, "mode=rwc"));
     let path = percent_decode_str(path).decode_utf8().ok()?;
-    // Each connection would have an in-memory database of its own, and SQLite has a way of its own with URIs.
+    // With `:memory:` each connection would have its own database, and SQLite itself parses `file:` URIs.
     let is_file =
         !path.is_empty() && !path.contains(":memory:") && !path.contains('\0') && !path.starts_with("file:");
     (is_file && mode == "mode=rwc").then(|| PathBuf::from(path.as_ref()))
@@ -148,7 +151,7 @@ impl Store for SqliteStore {
     async fn migrate(&self) -> StoreResult<()> {
         let _lock = self.migration_lock().await?;
         let mut file = aside(|| self.connections.open(Purpose::Migrate))?;
-        // Whoever waits may be told to stop after each step.
+        // After each step the caller can be cancelled.
         while aside(|| migrations::take_next(&mut file))? {
             tokio::task::yield_now().await;
         }
@@ -159,7 +162,7 @@ impl Store for SqliteStore {
         self.connections.read(migrations::pending)
     }
 
-    async fn presence(&self, _dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
+    async fn presence(&self, _keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
         queue::take_presence(self.path())
     }
 
@@ -172,14 +175,14 @@ impl Store for SqliteStore {
     }
 }
 
-/// The one transaction that writes. It is taken back when it is dropped before it has committed.
+/// The one transaction that writes. Dropping it before it has committed rolls it back.
 struct SqliteTx {
-    /// What tells its locks from those of another.
+    /// Distinguishes its locks from those of other transactions.
     number: TxNumber,
     writer: Writer,
-    /// What is to be counted when it commits.
+    /// The changes of the counts, written at the commit.
     counts: CountChanges,
-    /// When outcomes were recorded, if any were: then merchants may be due later, or not at all.
+    /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.
     recorded_at: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Which master keys this database has been used with.
+//! The ids of the master keys that this database has been used with.
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};

@@ -1,4 +1,4 @@
-//! Merchants, and the row that locks and counts for each.
+//! Merchants, and for each the row that locks it and holds its counts.
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};
@@ -21,8 +21,8 @@ settle_store::statements! {
         INSERT INTO merchant_counts (merchant_id) VALUES (?1)";
     cold "an operator adds a merchant" CREATE_SLICE = "
         INSERT INTO settlement_slices (merchant_id, from_key, settlements) VALUES (?1, x'', 0)";
-    // The writer is alone: what exists now exists until the commit. Differs because PostgreSQL must lock the
-    // row.
+    // There is one writer: a merchant that exists now exists until the commit. Differs because PostgreSQL
+    // must lock the row.
     hot LOCK = "
         SELECT c.merchant_id FROM json_each(?1) AS asked
         JOIN merchant_counts AS c ON c.merchant_id = unhex(asked.value)";
@@ -53,7 +53,7 @@ impl MerchantWrites for SqliteTx {
         Ok(self.number.locked(found))
     }
 
-    /// The writer is alone: nobody else has any lock.
+    /// There is one writer: no other transaction has a lock.
     async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         self.merchant_lock(merchants).await
     }

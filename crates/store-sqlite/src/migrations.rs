@@ -1,19 +1,17 @@
 //! The schema, step by step: the files in `migrations/`, embedded, in the order of their numbers.
 //!
-//! A file knows how many steps it has taken (`user_version`), and takes each in a transaction of its own.
+//! The database counts the steps it has taken in `user_version`; each step is a transaction of its own.
 //!
-//! `rusqlite_migration` does the same and was weighed. Its 2.5 is for our rusqlite, refuses a file of a later
-//! version, counts what is pending, and could go step by step with `to_version`. It would replace the one
-//! function [`take`]. For that its own errors would have to be told apart again into what passes and what does
-//! not, and another crate would decide which rusqlite we can have, beside the one that sqlx shares with us.
+//! `rusqlite_migration` 2.5 fits our rusqlite and could do the same, but it would replace only [`take`]. We
+//! would still have to sort its errors into passing and lasting ones, and one more crate beside sqlx would
+//! restrict which version of rusqlite we can use.
 
 use rusqlite::{Connection, TransactionBehavior};
 use settle_store::{StoreError, StoreResult};
 
 use crate::error::store_error;
 
-/// A new step gets the next number and the same name in both backends; a step that was released never
-/// changes.
+/// A new step gets the next number and the same name in both backends; a released step never changes.
 const STEPS: [&str; 5] = [
     include_str!("../migrations/0001_merchants.sql"),
     include_str!("../migrations/0002_settlements.sql"),
@@ -26,7 +24,7 @@ settle_store::statements! {
     cold "asked at start-up" TAKEN = "SELECT user_version FROM pragma_user_version";
 }
 
-/// How many steps are still to be taken.
+/// How many steps the database has not taken yet.
 pub(crate) fn pending(connection: &Connection) -> StoreResult<usize> {
     Ok(STEPS.len().saturating_sub(taken(connection).map_err(store_error)?))
 }

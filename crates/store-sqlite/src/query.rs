@@ -1,16 +1,16 @@
-//! Statements and what they give: each is prepared once a connection.
+//! Executing statements. Each connection prepares a statement once.
 
 use rusqlite::{Connection, Params, Row};
 use settle_store::StoreResult;
 
 use crate::error::store_error;
 
-/// What a connection is asked.
+/// The ways to execute a statement on a connection.
 pub(crate) trait Query {
-    /// Changes rows; says how many.
+    /// Changes rows, and says how many.
     fn change(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize>;
 
-    /// The rows that a statement gives.
+    /// All rows that a statement returns.
     fn rows<T>(
         &self,
         sql: &str,

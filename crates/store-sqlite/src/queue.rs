@@ -1,4 +1,4 @@
-//! The queue of what is to be sent, and who may send.
+//! The queue of deliveries to send, and the shards, which say who may send them.
 
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};
-use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::ids::{DeliveryId, KeeperId, MerchantId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
@@ -23,7 +23,7 @@ use crate::error::store_error;
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
-/// Deliveries claimed before other tasks have their turn.
+/// Deliveries after which a claim yields to other tasks.
 const CLAIMED_AT_ONCE: u32 = 64;
 
 settle_store::statements! {
@@ -32,8 +32,8 @@ settle_store::statements! {
         CROSS JOIN merchant_counts ON shard = asked.value AND next_due_at <= ?2
         WHERE merchant_id NOT IN (SELECT unhex(value) FROM json_each(?3))
         LIMIT ?4 + 0";
-    // Differs because SQLite has no lateral joins, and its limits cannot come from a row: merchants that are
-    // asked for equally many are one statement.
+    // Differs because SQLite has no lateral joins, and its limits cannot come from a row: one statement asks
+    // for those merchants of which the same number of deliveries is wanted.
     hot CLAIM = "
         SELECT due.merchant_id, told.record, endpoint.sealed_secret,
                due.delivery_id, due.settlement_id, due.event_type, due.status, due.attempts, due.created_at,
@@ -54,12 +54,12 @@ settle_store::statements! {
                min(next_due_at) FILTER (WHERE deliveries_pending > 0) AS first_due_at
         FROM merchant_counts";
     cold "once a second; a row a shard" HELD = "
-        SELECT shard, token FROM queue_shards WHERE dispatcher_id = ?1";
+        SELECT shard, token FROM queue_shards WHERE keeper_id = ?1";
     cold "when shards change hands" TAKE = "
-        UPDATE queue_shards SET dispatcher_id = ?1, token = randomblob(16) WHERE dispatcher_id IS NOT ?1
+        UPDATE queue_shards SET keeper_id = ?1, token = randomblob(16) WHERE keeper_id IS NOT ?1
         RETURNING shard, token";
     cold "when shards change hands" RELEASE = "
-        UPDATE queue_shards SET dispatcher_id = NULL, token = NULL
+        UPDATE queue_shards SET keeper_id = NULL, token = NULL
         FROM (SELECT row.value ->> 0 AS shard, unhex(row.value ->> 1) AS token FROM jsonb_each(?1) AS row)
             AS given
         WHERE queue_shards.shard = given.shard AND queue_shards.token = given.token";
@@ -104,7 +104,7 @@ impl QueueReads for SqliteStore {
                 tokio::task::yield_now().await;
             }
         }
-        // The rows of a merchant come in the order of their ids, not in which they are due.
+        // SQLite returns the rows of a merchant in the order of their ids, not of their due times.
         found.sort_by_key(|claimed| (claimed.delivery.next_attempt_at, claimed.delivery.delivery_id));
         Ok(found)
     }
@@ -117,13 +117,12 @@ impl QueueReads for SqliteStore {
 
 #[async_trait]
 impl QueueWrites for SqliteTx {
-    /// Nobody else sends as long as the lock on the file is held, whatever the time: the lease never ends
-    /// before it.
-    async fn queue_lease(&mut self, dispatcher: DispatcherId, _lease: Duration) -> StoreResult<Leases> {
+    /// The lease needs no time limit: no other process sends while this one holds the lock on the file.
+    async fn queue_lease(&mut self, keeper: KeeperId, _lease: Duration) -> StoreResult<Leases> {
         let share = usize::try_from(SHARDS).unwrap_or(usize::MAX);
-        let mut held = self.writer.connection()?.rows(HELD, [dispatcher.0], shard_lease)?;
+        let mut held = self.writer.connection()?.rows(HELD, [keeper.0], shard_lease)?;
         if held.len() < share {
-            held.extend(self.writer.connection()?.rows(TAKE, [dispatcher.0], shard_lease)?);
+            held.extend(self.writer.connection()?.rows(TAKE, [keeper.0], shard_lease)?);
         }
         Ok(Leases { held, share })
     }
@@ -152,20 +151,20 @@ impl QueueWrites for SqliteTx {
     }
 }
 
-/// A lock on a file beside the database, which the system lets go when the process ends.
+/// A lock on a file beside the database, which the operating system releases when the process ends.
 struct FilePresence {
     _lock: File,
 }
 
 #[async_trait]
 impl Presence for FilePresence {
-    /// There are no other processes that could say so: a command that enqueues is found by looking.
+    /// SQLite has no signals between processes: the dispatcher's next look finds what a command enqueued.
     async fn woken(&mut self) -> StoreResult<Vec<MerchantId>> {
         std::future::pending().await
     }
 }
 
-/// Gives the sign, unless another process gives it.
+/// Takes the lock that shows that this process sends, unless another process holds it.
 pub(crate) fn take_presence(database: &Path) -> StoreResult<Option<Box<dyn Presence>>> {
     let mut path = database.to_owned().into_os_string();
     path.push("-dispatch");

@@ -24,8 +24,8 @@ use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
-    // Total and page in one statement, and so in one snapshot. Rows that are skipped are only walked in the
-    // index. A record is JSON, and so is a page of them.
+    // One statement gives one snapshot for the total and the page. SQLite skips rows in the index alone.
+    // Records are JSON, and joined by commas they are the page.
     hot PAGE = "
         SELECT settlements AS total, (
             SELECT group_concat(record) FROM (
@@ -71,8 +71,7 @@ settle_store::statements! {
         ) AS added
         WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
         RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
-    // Cuts one slice into parts of ?3 rows, the last of them with what is left over: ?4 is the number of the
-    // last part.
+    // Cuts one slice into parts of ?3 rows; the last part, number ?4, also takes the remainder.
     hot CUT_SLICE = "
         INSERT INTO settlement_slices (merchant_id, from_key, settlements)
         SELECT ?1, CASE WHEN part = 0 THEN ?2 ELSE min(list_key) END, count(*) FROM (
@@ -132,13 +131,13 @@ impl SettlementWrites for SqliteTx {
         self.number.check(lock, settlements.iter().map(|settlement| settlement.merchant_id))?;
         let batch = SettlementBatch::new(settlements);
         let is_new = self.insert(&batch.unique).await?;
-        let (mut fresh, mut known) = (Vec::with_capacity(batch.unique.len()), Vec::new());
+        let (mut new, mut known) = (Vec::with_capacity(batch.unique.len()), Vec::new());
         for (row, is_new) in batch.unique.into_iter().zip(is_new) {
-            if is_new { fresh.push(row) } else { known.push(row) }
+            if is_new { new.push(row) } else { known.push(row) }
         }
         let stored = self.stored(&known)?;
-        self.insert_pricing(&fresh).await?;
-        self.count(&fresh).await?;
+        self.insert_pricing(&new).await?;
+        self.count(&new).await?;
         let mut conflicting = batch.conflicting;
         for row in known {
             let key = (row.merchant_id, row.settlement_id);
@@ -147,12 +146,12 @@ impl SettlementWrites for SqliteTx {
                 conflicting.push(key);
             }
         }
-        let recorded = fresh.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
+        let recorded = new.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
         Ok(RecordedBatch { recorded, conflicting })
     }
 }
 
-/// What is stored of settlements, by their keys.
+/// Stored settlements by their keys.
 type Stored = HashMap<(MerchantId, SettlementId), (Record, Option<InternalPricing>)>;
 
 /// A slice that has grown too long.
@@ -163,7 +162,7 @@ struct Slice {
 }
 
 impl SqliteTx {
-    /// Inserts those that are not there yet; says which they are.
+    /// Inserts the settlements that are not stored yet, and says which those are.
     async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<Vec<bool>> {
         let rows = rows.iter().map(|row| {
             let list_key = row.list_key.as_bytes().as_slice();
@@ -185,14 +184,14 @@ impl SqliteTx {
     }
 
     /// Keeps the totals and the slices in step with the rows just inserted.
-    async fn count(&mut self, fresh: &[&NewSettlement]) -> StoreResult<()> {
-        if fresh.is_empty() {
+    async fn count(&mut self, new: &[&NewSettlement]) -> StoreResult<()> {
+        if new.is_empty() {
             return Ok(());
         }
-        for row in fresh {
+        for row in new {
             self.counts.of(row.merchant_id).settlements += 1;
         }
-        let keys = json_rows(fresh.iter().map(|row| (hex(row.merchant_id.0), Hex(*row.list_key.as_bytes()))));
+        let keys = json_rows(new.iter().map(|row| (hex(row.merchant_id.0), Hex(*row.list_key.as_bytes()))));
         let mut long = Vec::new();
         self.writer.connection()?.rows(COUNT_SLICES, [keys], |row| {
             let settlements = number(row, 2)?;
@@ -203,13 +202,13 @@ impl SqliteTx {
         })?;
         for slice in &long {
             self.cut_slice(slice)?;
-            // As many merchants as a batch has may be there at once.
+            // Every merchant of a batch may have a slice to cut.
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
-    /// Once in [`SLICE_ROWS_MIN`] rows or more, so its cost is spread over them.
+    /// Happens at most once in [`SLICE_ROWS_MIN`] rows, which share its cost.
     fn cut_slice(&self, slice: &Slice) -> StoreResult<()> {
         let last_part = signed(slice.settlements / u64::from(SLICE_ROWS_MIN) - 1);
         let cut = params![slice.merchant, slice.from_key, signed(SLICE_ROWS_MIN), last_part];
@@ -217,7 +216,7 @@ impl SqliteTx {
         Ok(())
     }
 
-    /// Those of the given settlements that are there, with their content.
+    /// Those of the given settlements that are stored, with their content.
     fn stored(&self, rows: &[&NewSettlement]) -> StoreResult<Stored> {
         if rows.is_empty() {
             return Ok(Stored::new());

@@ -1,4 +1,4 @@
-//! Scratch stores for tests: a file in a temporary folder that goes with the test.
+//! Scratch stores for tests: a file in a temporary folder that is deleted with the test.
 
 #![expect(clippy::expect_used, reason = "these are tests: a panic is their message")]
 
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::SqliteStore;
 
-/// An empty store of its own.
+/// A new, empty store.
 ///
 /// # Panics
 ///
@@ -21,7 +21,7 @@ pub async fn scratch() -> ScratchStore {
     ScratchStore::new(Arc::new(store), folder)
 }
 
-/// The URL of a file that does not exist yet, and the folder it goes with.
+/// The URL of a file that does not exist yet, and its folder, which is deleted when dropped.
 ///
 /// # Panics
 ///

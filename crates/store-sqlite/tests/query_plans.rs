@@ -1,4 +1,4 @@
-//! No statement that a request or a delivery waits for scans what grows.
+//! No hot statement scans a table or an index that grows.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -52,7 +52,7 @@ async fn no_hot_statement_scans() {
     assert!(found.is_empty(), "hot statements that scan:\n{}", found.join("\n"));
 }
 
-/// SQLite would plan it anew whenever it is run.
+/// SQLite would plan the statement again for every execution.
 #[test]
 fn no_limit_is_a_mere_parameter() {
     for Statement { name, sql, .. } in settle_store_sqlite::statements() {

@@ -1,4 +1,4 @@
-//! What waits for the file holds up its caller and nobody else.
+//! A call that waits for the file holds up its caller and no other task.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn a_transaction_waits_for_another_process_and_the_task_goes_on() {
             () = tokio::task::yield_now() => {}
         }
     }
-    // Readers need not wait.
+    // Readers do not wait.
     store.ping().await.unwrap();
     other.execute_batch("COMMIT").unwrap();
     begun.await.unwrap().commit().await.unwrap();
@@ -48,7 +48,7 @@ async fn nothing_is_left_of_a_transaction_that_is_dropped() {
     assert_eq!(record(&store, &[new]).await.recorded.len(), 1, "the next one begins anew");
 }
 
-/// On a runtime that goes on with other threads while one writes.
+/// The runtime has other threads to go on with while one writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_and_writers_of_many_tasks_see_whole_transactions() {
     let (url, _folder) = scratch_url();

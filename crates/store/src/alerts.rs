@@ -1,9 +1,9 @@
-//! Alerts: what operations must hear of deliveries that died.
+//! Alerts: they tell operations about deliveries that died.
 //!
-//! An alert is of one endpoint, and opens with its first death. While it is open further deaths are added to
-//! it; taking it to be sent closes it, and the endpoint's next alert waits: first for a quiet time, and then
-//! until this one is sent. So an endpoint has at most one alert under way and one that counts, however many
-//! deliveries die and however long nobody can be told.
+//! An alert is about one endpoint, and opens with its first death. Further deaths are added to it while it is
+//! open. The alerter takes it to send it, which closes it; the endpoint's next alert then waits for a quiet
+//! time, and until this one is sent. So an endpoint has at most one alert being sent and one that counts,
+//! however many deliveries die and however long sending fails.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,63 +15,63 @@ use settle_domain::time::Timestamp;
 
 use crate::{MerchantLock, StoreResult};
 
-/// Deliveries that an alert names; further ones are only counted.
+/// The most deliveries that an alert names; it only counts further ones.
 pub const ALERT_DELIVERIES_MAX: usize = 100;
 
 /// A delivery whose last attempt failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Death {
-    /// Whose it was.
+    /// The merchant it belongs to.
     pub merchant_id: MerchantId,
-    /// The endpoint it should have reached.
+    /// The endpoint that it was sent to.
     pub url: String,
-    /// Which delivery.
+    /// The delivery's id.
     pub delivery_id: DeliveryId,
     /// Why the last attempt failed.
     pub last_error: String,
 }
 
-/// What operations are told.
+/// A message to operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alert {
-    /// Which alert; it stays the same however often it is sent.
+    /// The alert's id; it stays the same however often the alert is sent.
     pub alert_id: AlertId,
-    /// Whose deliveries died.
+    /// The merchant whose deliveries died.
     pub merchant_id: MerchantId,
-    /// The endpoint they should have reached.
+    /// The endpoint that they were sent to.
     pub url: String,
     /// How many died.
     pub deaths: u64,
-    /// The first of them, at most [`ALERT_DELIVERIES_MAX`].
+    /// The first deliveries that died, at most [`ALERT_DELIVERIES_MAX`].
     pub delivery_ids: Vec<DeliveryId>,
-    /// Why the last one of them died.
+    /// Why the last one died.
     pub last_error: String,
     /// When the first one died.
     pub first_at: Timestamp,
     /// When the last one died.
     pub last_at: Timestamp,
-    /// How often it was taken to be sent.
+    /// How often the alerter took it to send it.
     pub attempts: i32,
 }
 
-/// Deaths of one endpoint, and the id of the alert that they open unless there is an open one.
+/// The deaths of one endpoint, and the id of the alert that they open if none is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndpointDeaths {
     /// The id of a new alert.
     pub alert_id: AlertId,
-    /// Whose deliveries died.
+    /// The merchant whose deliveries died.
     pub merchant_id: MerchantId,
     /// The endpoint.
     pub url: String,
     /// How many died.
     pub deaths: u64,
-    /// The first of them, at most [`ALERT_DELIVERIES_MAX`].
+    /// The first deliveries that died, at most [`ALERT_DELIVERIES_MAX`].
     pub delivery_ids: Vec<DeliveryId>,
-    /// Why the last one of them died.
+    /// Why the last one died.
     pub last_error: String,
 }
 
-/// Deaths by their endpoints, each endpoint once, in the order of the merchants' ids.
+/// Groups deaths by endpoint, each endpoint once, in the order of the merchants' ids.
 #[must_use]
 pub fn by_endpoint(deaths: &[Death], at: Timestamp, entropy: &dyn Entropy) -> Vec<EndpointDeaths> {
     let mut endpoints: BTreeMap<(MerchantId, &str), EndpointDeaths> = BTreeMap::new();
@@ -93,12 +93,12 @@ pub fn by_endpoint(deaths: &[Death], at: Timestamp, entropy: &dyn Entropy) -> Ve
     endpoints.into_values().collect()
 }
 
-/// An alert that could not be sent, and when to try again.
+/// An alert that the alerter could not send, and when to try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PutOff {
-    /// Whose it is.
+    /// The merchant it belongs to.
     pub merchant_id: MerchantId,
-    /// Which alert.
+    /// The alert's id.
     pub alert_id: AlertId,
     /// When it is due again.
     pub due_at: Timestamp,
@@ -107,16 +107,16 @@ pub struct PutOff {
 /// Questions about alerts.
 #[async_trait]
 pub trait AlertReads {
-    /// Whether [`AlertWrites::alert_take`] would find something: looking costs no transaction.
+    /// Whether [`AlertWrites::alert_take`] would find an alert, asked without a transaction.
     async fn alert_any_due(&self, now: Timestamp) -> StoreResult<bool>;
 }
 
 /// Changes to alerts.
 #[async_trait]
 pub trait AlertWrites {
-    /// Adds deaths to the open alerts of their endpoints, or opens them: due at once, or the quiet time after
-    /// the endpoint's last alert was closed, whichever is later. Called in the transaction that records the
-    /// deaths.
+    /// Adds deaths to the open alerts of their endpoints, or opens alerts. A new alert is due at once, or the
+    /// quiet time after the endpoint's last alert was closed, whichever is later. Call it in the transaction
+    /// that records the deaths.
     async fn alert_raise_many(
         &mut self,
         lock: &MerchantLock,
@@ -126,9 +126,9 @@ pub trait AlertWrites {
         entropy: &dyn Entropy,
     ) -> StoreResult<()>;
 
-    /// Takes alerts that are due and not sent, the first due first, and closes them. Each counts an attempt,
-    /// and is due again at the given time in case that nobody says what became of it; until then no other
-    /// node takes it.
+    /// Takes alerts that are due and not sent, the first due first, and closes them. Each take counts as an
+    /// attempt and makes the alert due again at `hold_until`, in case the node dies; until then no other node
+    /// takes it.
     async fn alert_take(
         &mut self,
         now: Timestamp,
@@ -136,9 +136,9 @@ pub trait AlertWrites {
         limit: u32,
     ) -> StoreResult<Vec<Alert>>;
 
-    /// Remembers that alerts were sent: they are never due again.
+    /// Marks alerts as sent: they are never due again.
     async fn alert_sent(&mut self, alerts: &[(MerchantId, AlertId)], at: Timestamp) -> StoreResult<()>;
 
-    /// Makes alerts that could not be sent due at another time.
+    /// Sets when alerts that could not be sent are due again.
     async fn alert_put_off(&mut self, alerts: &[PutOff]) -> StoreResult<()>;
 }

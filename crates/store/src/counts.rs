@@ -1,7 +1,8 @@
-//! How many rows a merchant has: one row each, changed once in a transaction, whatever the transaction does.
+//! How many rows a merchant has: one row of counts per merchant, written once in each transaction that
+//! changes it.
 //!
-//! A backend notes what changes while it works and writes it down when the transaction commits: a row that is
-//! changed twice in one transaction is written twice.
+//! A backend collects the changes while the transaction works and writes them when it commits. Writing at
+//! every change would write the same row several times.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,7 +13,7 @@ use uuid::Uuid;
 
 use crate::DeliveryState;
 
-/// By how much the counts of one merchant change.
+/// The change in one merchant's counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CountChange {
     /// Settlements.
@@ -23,18 +24,18 @@ pub struct CountChange {
     pub delivered: i64,
     /// Deliveries that are dead.
     pub dead: i64,
-    /// When the first of the deliveries is due that have come, or wait for another attempt.
+    /// When the first of the new or retried deliveries is due.
     pub due_at: Option<Timestamp>,
 }
 
 impl CountChange {
-    /// A pending delivery has come.
+    /// Counts a new pending delivery.
     pub fn add_due(&mut self, due_at: Timestamp) {
         self.pending += 1;
         self.due_at = Some(self.due_at.map_or(due_at, |earlier| earlier.min(due_at)));
     }
 
-    /// A delivery was pending, and stands where it stands now.
+    /// Moves a pending delivery to its present status.
     fn record(&mut self, delivery: &Delivery) {
         self.pending -= 1;
         match delivery.status {
@@ -44,24 +45,24 @@ impl CountChange {
         }
     }
 
-    /// A delivery that was dead is pending again.
+    /// Moves a dead delivery back to pending.
     pub fn requeue(&mut self, due_at: Timestamp) {
         self.dead -= 1;
         self.add_due(due_at);
     }
 }
 
-/// What changes, by merchant. In the order of their ids, as everything that is locked.
+/// The changes by merchant, in the order of the ids, which is also the order of the locks.
 #[derive(Debug, Default)]
 pub struct CountChanges(BTreeMap<MerchantId, CountChange>);
 
 impl CountChanges {
-    /// What changes of one merchant.
+    /// One merchant's change.
     pub fn of(&mut self, merchant: MerchantId) -> &mut CountChange {
         self.0.entry(merchant).or_default()
     }
 
-    /// Outcomes were recorded, of those deliveries that were changed. Gives them, each once.
+    /// Counts the recorded outcomes of those deliveries that changed, and gives those deliveries, each once.
     pub fn record(&mut self, states: &[DeliveryState], changed: Vec<Uuid>) -> Vec<DeliveryId> {
         let mut changed: HashSet<Uuid> = changed.into_iter().collect();
         let mut recorded = Vec::with_capacity(changed.len());
@@ -74,7 +75,7 @@ impl CountChanges {
         recorded
     }
 
-    /// All that was noted; it is forgotten here.
+    /// Gives all changes and forgets them.
     #[must_use]
     pub fn take(&mut self) -> Vec<(MerchantId, CountChange)> {
         std::mem::take(&mut self.0).into_iter().collect()

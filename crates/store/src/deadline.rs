@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::{StoreError, StoreResult};
 
-/// What a call gives, or the error that it gave nothing in time. The call is dropped then.
+/// The result of a call, or an error if it takes longer than the limit; the call is then dropped.
 pub async fn within<T>(limit: Duration, call: impl Future<Output = StoreResult<T>> + Send) -> StoreResult<T> {
     let late = |_| Err(StoreError::Unavailable("the database did not answer in time".into()));
     timeout(limit, call).await.unwrap_or_else(late)

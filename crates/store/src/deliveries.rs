@@ -1,4 +1,8 @@
-//! Notification deliveries: the log a merchant reads, and the queue the dispatcher works on.
+//! Notification deliveries: the log that a merchant reads, and the queue that the dispatcher works on.
+//!
+//! The log is in the order of the delivery ids, which carry their time (see [`settle_domain::ids`]). Its
+//! pages skip rows one by one, up to the largest offset: rows change status, and keeping slices per status
+//! would cost every delivery more than it saves the rare deep page.
 
 use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
@@ -10,24 +14,24 @@ use uuid::Uuid;
 
 use crate::{MerchantLock, StoreResult};
 
-/// A delivery to be enqueued: pending, no attempt made, due at once.
+/// A delivery to enqueue: pending, no attempt made, due at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewDelivery {
-    /// Whose endpoint it goes to.
+    /// The merchant whose endpoint it goes to.
     pub merchant_id: MerchantId,
-    /// Which delivery. Made at the time at which it is enqueued: the log is in the order of these ids.
+    /// The delivery's id, made at `created_at`: the log is in the order of these ids.
     pub delivery_id: DeliveryId,
-    /// The settlement it tells of.
+    /// The settlement that it reports.
     pub settlement_id: SettlementId,
-    /// What happened to it.
+    /// What happened to the settlement.
     pub event_type: EventType,
-    /// The endpoint, frozen.
+    /// The endpoint at this time; later changes do not apply to it.
     pub url: String,
     /// When it is enqueued.
     pub created_at: Timestamp,
 }
 
-/// What the log shows of it once it is enqueued.
+/// The delivery as the log shows it after it is enqueued.
 impl From<&NewDelivery> for Delivery {
     fn from(new: &NewDelivery) -> Delivery {
         Delivery {
@@ -46,18 +50,19 @@ impl From<&NewDelivery> for Delivery {
     }
 }
 
-/// Where a delivery stands after an attempt.
+/// A delivery after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeliveryState {
-    /// Whose it is.
+    /// The merchant it belongs to.
     pub merchant_id: MerchantId,
-    /// What was seen of the delivery before the attempt.
+    /// The delivery as the claim saw it before the attempt.
     pub seen: Seen,
-    /// The delivery after the attempt; its frozen parts are not written.
+    /// The delivery after the attempt; the store writes only the fields that an attempt changes.
     pub delivery: Delivery,
 }
 
-/// What tells whether a pending delivery has changed: every attempt and every redelivery changes it.
+/// Two fields that show whether a pending delivery changed: every attempt and every redelivery changes one of
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
     /// Attempts made.
@@ -72,35 +77,35 @@ impl From<&Delivery> for Seen {
     }
 }
 
-/// Which deliveries an operator looks for, over all merchants. What is not named does not narrow.
+/// An operator's filter over the deliveries of all merchants. A field that is `None` filters nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeliveryFilter {
-    /// Whose.
+    /// The merchant they belong to.
     pub merchant: Option<MerchantId>,
-    /// Of which status.
+    /// Their status.
     pub status: Option<DeliveryStatus>,
-    /// Enqueued then or later.
+    /// Only those enqueued at this time or later.
     pub since: Option<Timestamp>,
-    /// What the endpoint's URL starts with.
+    /// The start of the endpoint's URL.
     pub url: Option<String>,
 }
 
-/// A place in the order of a search. Nothing that happens to a delivery moves it, so that whoever goes on
-/// from where the last page ended meets each delivery once.
+/// A place in the order of a search. Nothing that happens to a delivery moves it, so a search that continues
+/// from the end of the last page finds each delivery once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryCursor {
-    /// Which delivery.
+    /// The delivery's id.
     pub delivery_id: DeliveryId,
-    /// Whose it is.
+    /// The merchant it belongs to.
     pub merchant_id: MerchantId,
 }
 
 impl DeliveryCursor {
-    /// Before everything: where a search without a place begins.
+    /// Before every delivery: the start of a search.
     pub const START: DeliveryCursor =
         DeliveryCursor { delivery_id: DeliveryId(Uuid::max()), merchant_id: MerchantId(Uuid::max()) };
 
-    /// The place of a delivery that was found.
+    /// The place of a found delivery.
     #[must_use]
     pub fn at((merchant_id, delivery): &(MerchantId, Delivery)) -> DeliveryCursor {
         DeliveryCursor { delivery_id: delivery.delivery_id, merchant_id: *merchant_id }
@@ -118,8 +123,7 @@ pub trait DeliveryReads {
         page: PageRequest,
     ) -> StoreResult<Page<Delivery>>;
 
-    /// An operator's view: deliveries of all merchants that match, newest first, from the first one after the
-    /// given place.
+    /// Deliveries of all merchants that match an operator's filter, newest first, after the given place.
     async fn delivery_search(
         &self,
         filter: &DeliveryFilter,
@@ -127,10 +131,10 @@ pub trait DeliveryReads {
         limit: u32,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>>;
 
-    /// How many deliveries match, for each merchant that has any, in the order of their ids.
+    /// How many deliveries match, for each merchant that has any, in the order of the merchants' ids.
     async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, u64)>>;
 
-    /// The deliveries with the given ids, for an operator who does not know whose they are.
+    /// The deliveries with the given ids, for an operator who does not know their merchants.
     async fn delivery_find_many(&self, deliveries: &[DeliveryId])
     -> StoreResult<Vec<(MerchantId, Delivery)>>;
 }
@@ -145,8 +149,8 @@ pub trait DeliveryWrites: Send {
         deliveries: &[NewDelivery],
     ) -> StoreResult<()>;
 
-    /// Stores where deliveries stand after an attempt; only those that are pending and as they were seen are
-    /// changed, and given.
+    /// Records the outcomes of attempts. It changes, and gives, only deliveries that are pending and as the
+    /// claim saw them.
     async fn delivery_record_many(
         &mut self,
         lock: &MerchantLock,
@@ -154,8 +158,8 @@ pub trait DeliveryWrites: Send {
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>>;
 
-    /// Makes dead deliveries pending again, their counters at 0 and due now. Gives those that were changed:
-    /// what the merchant does not have, or is not dead, is left out.
+    /// Makes dead deliveries pending again, with no attempts and due now, and gives them. It leaves out
+    /// deliveries that are not dead or not the merchant's.
     async fn delivery_requeue_many(
         &mut self,
         lock: &MerchantLock,

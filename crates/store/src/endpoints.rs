@@ -17,8 +17,8 @@ pub trait EndpointReads {
 /// Changes to endpoints.
 #[async_trait]
 pub trait EndpointWrites {
-    /// The endpoints of the given merchants that have one, as this transaction sees them. What is read stays
-    /// true until it ends.
+    /// The endpoints of the given merchants, as this transaction sees them. Nobody else can change them until
+    /// it ends.
     async fn endpoint_find_locked(
         &mut self,
         lock: &MerchantLock,
@@ -33,8 +33,8 @@ pub trait EndpointWrites {
         endpoint: &Endpoint,
     ) -> StoreResult<()>;
 
-    /// Removes a merchant's endpoint and secret, and ends its pending deliveries: they become dead and say
-    /// why. Gives the number of deliveries ended.
+    /// Removes a merchant's endpoint and secret, and ends its pending deliveries: they become dead and
+    /// `last_error` says why. Gives the number of ended deliveries.
     async fn endpoint_clear(
         &mut self,
         lock: &MerchantLock,

@@ -1,4 +1,4 @@
-//! What can go wrong in a backend, told apart by what the caller can do about it.
+//! The errors of a backend, divided by what the caller can do about them.
 
 use std::error::Error;
 
@@ -7,13 +7,13 @@ use settle_domain::ids::MerchantId;
 /// A storage call that failed. The cause is for the log, never for a client.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database is away, or does not answer in time. Trying again later may work.
+    /// The database cannot be reached, or does not answer in time. Trying again later may work.
     #[error("the database is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
     /// The database answered in a way that this version does not expect: a bug, or a damaged row.
     #[error("the database gave an unexpected answer")]
     Unexpected(#[source] Box<dyn Error + Send + Sync>),
-    /// A row was to be written for a merchant that does not exist.
+    /// A caller named a merchant that does not exist.
     #[error("there is no merchant {0}")]
     UnknownMerchant(MerchantId),
     /// A name that must be unique is taken.

@@ -1,4 +1,4 @@
-//! API keys of merchants, known by the hash of their plain text.
+//! API keys of merchants, found by the hash of their plain text.
 
 use async_trait::async_trait;
 use settle_domain::credential::CredentialHash;
@@ -10,11 +10,11 @@ use crate::{Revocation, StoreResult};
 /// A key as an operator sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
-    /// Which key.
+    /// The key's id.
     pub key_id: KeyId,
-    /// Whose it is.
+    /// The merchant it belongs to.
     pub merchant_id: MerchantId,
-    /// What its owner calls it.
+    /// The merchant's name for it.
     pub label: Option<String>,
     /// The last four characters of its plain text.
     pub last_four: String,
@@ -24,28 +24,28 @@ pub struct Key {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// A key to be stored.
+/// A key to store.
 #[derive(Debug, Clone)]
 pub struct NewKey {
-    /// Everything but the hash; it is not revoked.
+    /// The key, not revoked.
     pub key: Key,
     /// The hash of its plain text.
     pub hash: CredentialHash,
 }
 
-/// The caller a key stands for.
+/// The caller who used a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuthenticatedKey {
-    /// Which key.
+    /// The key's id.
     pub key_id: KeyId,
-    /// Whose it is.
+    /// The merchant it belongs to.
     pub merchant_id: MerchantId,
 }
 
 /// Questions about keys.
 #[async_trait]
 pub trait KeyReads {
-    /// The caller behind a key, if one of its hashes is stored and not revoked. One read decides both.
+    /// The caller who used a key, if one of its hashes is stored and not revoked. One read decides both.
     async fn key_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<AuthenticatedKey>>;
 
     /// A merchant's keys, oldest first.
@@ -58,6 +58,6 @@ pub trait KeyWrites {
     /// Adds a key.
     async fn key_create(&mut self, key: &NewKey) -> StoreResult<()>;
 
-    /// Revokes a key; it holds from the commit on, on every node.
+    /// Revokes a key, effective on every node from the commit on.
     async fn key_revoke(&mut self, key: KeyId, at: Timestamp) -> StoreResult<Revocation>;
 }

@@ -1,34 +1,34 @@
-//! The storage contract: what a backend must offer, and the conformance suite that holds it to that.
+//! The storage contract: the traits of a backend, and the conformance suite that every backend must pass.
 //!
 //! # The shape
 //!
-//! [`Reads`] answers questions, each in one snapshot. [`Tx`] writes, and is the only thing that does: whoever
-//! wants to write begins a transaction with [`Store::begin`] and ends it with [`Tx::commit`]; dropped, it
-//! leaves no trace. Both are sums of small traits, one pair per noun, and the noun has the same file name in
-//! every layer: here, in both backends, in the suite and in the API.
+//! [`Reads`] answers questions, each in one snapshot. Only [`Tx`] writes: a caller begins a transaction with
+//! [`Store::begin`] and ends it with [`Tx::commit`]; a dropped transaction leaves no trace. Both are sums of
+//! small traits, one pair per noun, and a noun has the same file name in every layer: here, in both backends,
+//! in the suite and in the API.
 //!
 //! # How to add a query
 //!
 //! 1. Add the method to the noun's `…Reads` or `…Writes` here, resource before verb (`delivery_requeue`). A
-//!    merchant's rows are reached through its id: no method reads them without one, but for an operator's
-//!    search, which goes from merchant to merchant.
+//!    method that reads a merchant's rows takes its id, except an operator's search, which goes from merchant
+//!    to merchant.
 //! 2. Write the SQL in the same file of both backends, inside `statements!`, as `hot` when a request or a
-//!    delivery waits for it. Batches are one statement, not a loop. Where the backends differ, a comment says
-//!    "differs because".
-//!    A write that needs its merchants' locks takes `&MerchantLock`, and checks it before anything else.
-//! 3. Add the behaviour to the noun's file in `conformance`, and to the model there if it changes what
-//!    lists show.
-//! 4. The backends' tests pick it up by themselves, and read the plan of every hot statement.
+//!    delivery waits for it. On PostgreSQL a batch is one statement, not a loop. Where the backends differ, a
+//!    comment says "differs because". A write that needs its merchants' locks takes `&MerchantLock`, and
+//!    checks it first.
+//! 3. Add the behaviour to the noun's file in `conformance` and to the list in `conformance_suite!`, and to
+//!    the model if it changes what lists show.
+//! 4. Both backends' tests then run it, and read the plan of every hot statement.
 //!
 //! # What is deliberately absent
 //!
-//! There is no method that hands out a connection, and no query builder. No transaction lives across a
-//! network call: the caller asks the network first and begins afterwards.
+//! No method hands out a connection, and there is no query builder. No transaction lives across a network
+//! call: the caller uses the network first and begins the transaction afterwards.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use settle_domain::ids::{DispatcherId, MerchantId};
+use settle_domain::ids::{KeeperId, MerchantId};
 
 mod alerts;
 mod counts;
@@ -72,10 +72,10 @@ pub use settlements::{
     BATCH_MAX, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
 };
 
-/// What a storage call gives.
+/// The result of a storage call.
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// Everything that can be asked. Each call is one snapshot.
+/// All questions. Each call reads one snapshot.
 pub trait Reads:
     MerchantReads
     + KeyReads
@@ -106,7 +106,7 @@ impl<T> Reads for T where
 {
 }
 
-/// A transaction: everything that can be written. Dropped without [`Tx::commit`], it leaves no trace.
+/// A transaction: all writes. Dropped without [`Tx::commit`], it leaves no trace.
 #[async_trait]
 pub trait Tx:
     MerchantWrites
@@ -120,30 +120,30 @@ pub trait Tx:
     + MasterKeyWrites
     + Send
 {
-    /// Makes everything written durable, all of it at once.
+    /// Makes all writes durable at once.
     async fn commit(self: Box<Self>) -> StoreResult<()>;
 }
 
-/// Whether a revocation found something to revoke.
+/// What a revocation found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Revocation {
-    /// It held until now, and no longer does.
+    /// A valid key or token, which is now revoked.
     Revoked,
-    /// It was revoked before.
+    /// A key or token that was revoked before.
     AlreadyRevoked,
-    /// There is no such thing.
+    /// No key or operator with this id.
     Unknown,
 }
 
 /// A database with the schema of this version.
 #[async_trait]
 pub trait Store: Reads {
-    /// Begins a transaction. On SQLite there is one at a time: keep it short.
+    /// Begins a transaction. SQLite allows one at a time: keep it short.
     async fn begin(&self) -> StoreResult<Box<dyn Tx>>;
 
-    /// How long a transaction for many callers should wait for those who were answered last and come back.
-    /// Where a transaction costs much, whatever its size, they are better off together; where it does not,
-    /// one half of them calls again while the other half is written.
+    /// How long a transaction that serves many callers should wait for those it answered last, who come back
+    /// soon. Waiting pays where a transaction is expensive at any size. Where it is cheap, one half of the
+    /// callers calls again while the other half is written.
     fn callers_awaited(&self) -> Duration {
         Duration::ZERO
     }
@@ -157,14 +157,14 @@ pub trait Store: Reads {
     /// How many migrations of this version have not been applied.
     async fn migrations_pending(&self) -> StoreResult<usize>;
 
-    /// Gives the sign that a dispatcher lives. `None` when another one lives that does not share: on SQLite
-    /// one process sends.
-    async fn presence(&self, dispatcher: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>>;
+    /// Shows that a process lives. `None` when another process already sends and the database allows only
+    /// one, as SQLite does.
+    async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>>;
 
-    /// Tells the dispatchers of other processes that merchants have something due. A hint and no more: what
-    /// is not heard is found by looking.
+    /// Tells the dispatchers of other processes that merchants have deliveries due. It is only a hint: a
+    /// dispatcher that misses it finds them at its next look.
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()>;
 
-    /// Lets go of all connections, after the transactions under way have ended.
+    /// Closes all connections after the present transactions have ended.
     async fn close(&self);
 }

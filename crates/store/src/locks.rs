@@ -1,8 +1,8 @@
-//! The proof that a transaction holds merchants' locks: whoever writes for a merchant shows it.
+//! The proof that a transaction holds the locks of merchants.
 //!
-//! [`merchant_lock`](crate::MerchantWrites::merchant_lock) gives it, and every write that relies on the lock
-//! takes it, so that a caller who forgets to lock does not compile. A backend looks at the rest before it
-//! writes: that the proof is of its own transaction, and that it covers every merchant it writes for.
+//! [`merchant_lock`](crate::MerchantWrites::merchant_lock) gives the proof, and every write that relies on
+//! the lock takes it: a caller who forgets to lock does not compile. Before it writes, a backend checks that
+//! the proof comes from its own transaction and covers every merchant it writes for.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,19 +10,19 @@ use settle_domain::ids::MerchantId;
 
 use crate::{StoreError, StoreResult};
 
-/// Which transaction: a number that no other one of this process has.
+/// The number of a transaction, unique in this process.
 #[derive(Debug, PartialEq, Eq)]
 pub struct TxNumber(u64);
 
 impl TxNumber {
-    /// The number of a transaction that begins. A backend takes one for each and shows it to nobody.
+    /// A new number. A backend takes one for each transaction and shows it to nobody.
     #[must_use]
     pub fn next() -> TxNumber {
         static LAST: AtomicU64 = AtomicU64::new(0);
         TxNumber(LAST.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The lock that this transaction has just taken on the given merchants.
+    /// The proof for the locks that this transaction has just taken.
     #[must_use]
     pub fn locked(&self, mut merchants: Vec<MerchantId>) -> MerchantLock {
         merchants.sort_unstable();
@@ -30,14 +30,14 @@ impl TxNumber {
         MerchantLock { transaction: self.0, merchants }
     }
 
-    /// Refuses a lock that another transaction has taken, or that leaves out one of the given merchants.
+    /// Refuses a proof that comes from another transaction or leaves out one of the given merchants.
     pub fn check(
         &self,
         lock: &MerchantLock,
         merchants: impl IntoIterator<Item = MerchantId>,
     ) -> StoreResult<()> {
         let is_own = lock.transaction == self.0;
-        // Rows of one merchant mostly stand together: those after the first are not looked up.
+        // Rows of one merchant are mostly neighbours, so only the first of them is looked up.
         let mut last = None;
         for merchant in merchants {
             if is_own && (last == Some(merchant) || lock.holds(merchant)) {
@@ -52,8 +52,8 @@ impl TxNumber {
     }
 }
 
-/// The merchants whose lock a transaction holds until it ends. Only the number of a transaction makes one, and
-/// only the backend has that.
+/// The merchants whose locks a transaction holds until it ends. Only a [`TxNumber`] makes one, and only the
+/// backend has that.
 #[derive(Debug)]
 pub struct MerchantLock {
     transaction: u64,
@@ -68,7 +68,7 @@ impl MerchantLock {
         &self.merchants
     }
 
-    /// Whether this merchant is among them.
+    /// Whether it covers this merchant.
     #[must_use]
     pub fn holds(&self, merchant: MerchantId) -> bool {
         self.merchants.binary_search(&merchant).is_ok()

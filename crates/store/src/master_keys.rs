@@ -1,4 +1,5 @@
-//! Which master keys this database has been used with, so that a wrong one is noticed before it does harm.
+//! The ids of the master keys used with this database, so that a node with a wrong key notices before it does
+//! harm.
 
 use async_trait::async_trait;
 use settle_domain::time::Timestamp;
@@ -9,13 +10,13 @@ use crate::StoreResult;
 /// Questions about master keys.
 #[async_trait]
 pub trait MasterKeyReads {
-    /// The master keys that were ever the newest one.
+    /// The master keys that were ever the newest of a ring, oldest first.
     async fn master_key_list(&self) -> StoreResult<Vec<MasterKeyId>>;
 }
 
-/// Changes to what is known of master keys.
+/// Changes to the list of master keys.
 #[async_trait]
 pub trait MasterKeyWrites {
-    /// Remembers that a master key is in use. To remember it again changes nothing.
+    /// Records a master key in use. Recording it again changes nothing.
     async fn master_key_record(&mut self, key: MasterKeyId, at: Timestamp) -> StoreResult<()>;
 }

@@ -1,4 +1,9 @@
-//! Merchants: whoever owns settlements, keys and an endpoint.
+//! Merchants, the owners of settlements, keys and endpoints, and their locks.
+//!
+//! A transaction that changes a merchant's settlements, deliveries or endpoint first locks the merchant's row
+//! of `merchant_counts`. The lock keeps decisions that read first and then write correct on PostgreSQL at
+//! READ COMMITTED, and replaces foreign keys on the tables that grow. All transactions lock in the order of
+//! the ids, so they cannot deadlock. [`MerchantLock`] proves that a transaction holds the locks.
 
 use async_trait::async_trait;
 use settle_domain::ids::MerchantId;
@@ -9,18 +14,18 @@ use crate::{MerchantLock, StoreResult};
 /// A merchant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merchant {
-    /// Which merchant.
+    /// The merchant's id.
     pub merchant_id: MerchantId,
-    /// What operators call it.
+    /// The operators' name for it.
     pub name: String,
-    /// Since when it is here.
+    /// When an operator added it.
     pub created_at: Timestamp,
 }
 
 /// Questions about merchants.
 #[async_trait]
 pub trait MerchantReads {
-    /// Merchants in the order of their ids, from the first one after the given id.
+    /// Merchants in the order of their ids, starting after the given id.
     async fn merchant_list(&self, after: Option<MerchantId>, limit: u32) -> StoreResult<Vec<Merchant>>;
 }
 
@@ -30,13 +35,13 @@ pub trait MerchantWrites {
     /// Adds a merchant, with its counts at zero.
     async fn merchant_create(&mut self, merchant: &Merchant) -> StoreResult<()>;
 
-    /// Takes the lock of each of the given merchants that exists: until the end of this transaction nobody
-    /// else changes its settlements, deliveries, counts or endpoint. The lock says which they are.
+    /// Locks those of the given merchants that exist, and says which they are. Until this transaction ends
+    /// nobody else changes their settlements, deliveries, counts or endpoints.
     ///
-    /// Locks are taken in the order of the ids, so that two transactions never wait for each other: name every
-    /// merchant in one call.
+    /// Locks are taken in the order of the ids, so that two transactions never wait for each other. So name
+    /// every merchant in one call.
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock>;
 
-    /// The same without waiting: those alone whose lock nobody else has.
+    /// Locks without waiting: it leaves out merchants that another transaction has locked.
     async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock>;
 }

@@ -1,4 +1,4 @@
-//! Operators of the service, known by the hash of their token.
+//! Operators of the service, found by the hash of their token.
 
 use async_trait::async_trait;
 use settle_domain::credential::CredentialHash;
@@ -10,7 +10,7 @@ use crate::{Revocation, StoreResult};
 /// An operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operator {
-    /// Which operator.
+    /// The operator's id.
     pub operator_id: OperatorId,
     /// A name, unique among operators.
     pub name: String,
@@ -20,10 +20,10 @@ pub struct Operator {
     pub revoked_at: Option<Timestamp>,
 }
 
-/// An operator to be stored.
+/// An operator to store.
 #[derive(Debug, Clone)]
 pub struct NewOperator {
-    /// Everything but the hash; it is not revoked.
+    /// The operator, not revoked.
     pub operator: Operator,
     /// The hash of the token.
     pub hash: CredentialHash,
@@ -32,7 +32,7 @@ pub struct NewOperator {
 /// Questions about operators.
 #[async_trait]
 pub trait OperatorReads {
-    /// The operator behind a token, if one of its hashes is stored and not revoked.
+    /// The operator who used a token, if one of its hashes is stored and not revoked.
     async fn operator_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<OperatorId>>;
 
     /// All operators, oldest first.
@@ -45,6 +45,6 @@ pub trait OperatorWrites {
     /// Adds an operator. A name that is in use gives [`StoreError::NameTaken`](crate::StoreError::NameTaken).
     async fn operator_create(&mut self, operator: &NewOperator) -> StoreResult<()>;
 
-    /// Revokes an operator's token; it holds from the commit on, on every node.
+    /// Revokes an operator's token, effective on every node from the commit on.
     async fn operator_revoke(&mut self, operator: OperatorId, at: Timestamp) -> StoreResult<Revocation>;
 }

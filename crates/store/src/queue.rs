@@ -1,16 +1,16 @@
-//! The queue of what is to be sent: who may send, which merchants have something due, and what is due.
+//! The queue of notifications: which deliveries are due, and which process may send them.
 //!
-//! There is no queue beside the deliveries: a merchant's pending rows, by the time they are due, are its
-//! queue. Merchants are spread over [`SHARDS`] shards, and a dispatcher holds a lease on shards, not on rows:
-//! within its shards it knows what it has in flight, so that claiming a delivery is a read and costs no
-//! write. Each lease has a token, new whenever a shard changes hands; who records an outcome proves with it,
-//! inside the transaction, that the shard is still its own ([`QueueWrites::queue_fence`]).
+//! The table of deliveries is the queue: a merchant's pending rows, by the time they are due. Merchants are
+//! spread over [`SHARDS`] shards, and a process leases shards, not rows. Its dispatcher knows what it has in
+//! flight in these shards, so a claim is a read and costs no write. A shard gets a new token whenever it
+//! changes hands; the transaction that records an outcome proves with the token that its process still holds
+//! the shard ([`QueueWrites::queue_fence`]).
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::delivery::Delivery;
-use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::ids::{DeliveryId, KeeperId, MerchantId};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
@@ -18,10 +18,10 @@ use uuid::Uuid;
 
 use crate::{MerchantLock, StoreResult};
 
-/// Shards, and so the number of dispatchers that can share the work.
+/// The number of shards, and so the most processes that can share the work.
 pub const SHARDS: i16 = 64;
 
-/// A part of all merchants.
+/// One of the parts into which all merchants are divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard(pub i16);
 
@@ -39,11 +39,11 @@ impl Shard {
     }
 }
 
-/// What proves that a shard has not changed hands.
+/// Proves that a shard has not changed hands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseToken(pub Uuid);
 
-/// A shard that a dispatcher holds.
+/// A shard that a process holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ShardLease {
     /// The shard.
@@ -52,49 +52,50 @@ pub struct ShardLease {
     pub token: LeaseToken,
 }
 
-/// What a dispatcher holds, and what it should.
+/// The shards that a process holds, and its fair share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leases {
-    /// The shards it holds, all of them.
+    /// All shards that it holds.
     pub held: Vec<ShardLease>,
-    /// How many it should hold so that all dispatchers have as many. Who holds more finishes what it has in
-    /// flight in the others and releases them.
+    /// How many it should hold so that all processes hold equally many. A keeper that holds more gives the
+    /// excess back when its tenants have let go of it.
     pub share: usize,
 }
 
-/// A merchant with something to send.
+/// A merchant that has deliveries to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DueMerchant {
-    /// Which merchant.
+    /// The merchant's id.
     pub merchant_id: MerchantId,
-    /// When its first delivery is due, or was. This may lag behind by up to [`DUE_LAG`] while a merchant is
-    /// being served, and stay when nothing is left: see [`QueueWrites::queue_refresh`].
+    /// When its first delivery is due. This may be up to [`DUE_LAG`] too early while the dispatcher serves
+    /// the merchant, and stays when nothing is left: see [`QueueWrites::queue_refresh`].
     pub due_at: Timestamp,
 }
 
-/// By how much the time at which a merchant counts as due may lag behind its deliveries: it is not written
-/// for every delivery that is sent.
+/// How much too early [`DueMerchant::due_at`] may be: the store does not write it for every delivery that is
+/// sent.
 pub const DUE_LAG: Duration = Duration::from_secs(1);
 
-/// How many deliveries of a merchant are wanted.
+/// How many deliveries of a merchant the dispatcher wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
-    /// Which merchant.
+    /// The merchant's id.
     pub merchant_id: MerchantId,
-    /// How many, at most. Powers of two keep the asks of many merchants in few statements.
+    /// The most deliveries. Powers of two keep the asks of many merchants in few statements.
     pub number: u32,
 }
 
-/// A delivery that is due, with all that an attempt needs.
+/// A delivery that is due, with everything that an attempt needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claimed {
-    /// Whose it is.
+    /// The merchant it belongs to.
     pub merchant_id: MerchantId,
-    /// Where it stands.
+    /// The delivery before the attempt.
     pub delivery: Delivery,
-    /// What it tells of. Settlements never change, so the notification made of it is the same every time.
+    /// The settlement that it reports. Settlements never change, so every attempt sends the same
+    /// notification.
     pub record: Record,
-    /// The merchant's present secret; `None` when its endpoint is gone.
+    /// The merchant's present secret; `None` when it has no endpoint.
     pub secret: Option<SealedSecret>,
 }
 
@@ -105,24 +106,23 @@ pub struct QueueDepth {
     pub pending: u64,
     /// Deliveries that are dead.
     pub dead: u64,
-    /// When the first pending one is due, or was, of merchants that have any; see [`DueMerchant::due_at`].
+    /// When the first pending one is due, as [`DueMerchant::due_at`] says.
     pub first_due_at: Option<Timestamp>,
 }
 
-/// The sign that a dispatcher lives. It ends with the process that holds it, however that ends: whoever takes
-/// over then need not wait for the lease to run out.
+/// The sign that a process lives. It ends with the process, however that ends, so that others take over
+/// without waiting for its lease to run out.
 #[async_trait]
 pub trait Presence: Send {
-    /// Waits until another process says that merchants have something due, and gives them; none of them means
-    /// that there were too many to name. An error means that the sign is gone and must be given again.
+    /// Waits until another process says that merchants have deliveries due, and gives their ids; an empty
+    /// list means too many to name. An error means that the sign is lost and must be taken again.
     async fn woken(&mut self) -> StoreResult<Vec<MerchantId>>;
 }
 
 /// Questions about the queue.
 #[async_trait]
 pub trait QueueReads {
-    /// Merchants of the given shards with something due until the given time, those left out that are known
-    /// already.
+    /// Merchants of the given shards with a delivery due by `until`, without the `known` ones.
     async fn queue_due(
         &self,
         shards: &[Shard],
@@ -131,8 +131,8 @@ pub trait QueueReads {
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>>;
 
-    /// What is due now, each merchant's first due first, without those taken already. It costs the same
-    /// whether a thousand or a million wait.
+    /// The deliveries that are due now, each merchant's first due first, without those already `taken`. It
+    /// costs the same with a thousand deliveries waiting as with a million.
     async fn queue_claim(
         &self,
         asks: &[Ask],
@@ -144,18 +144,18 @@ pub trait QueueReads {
     async fn queue_depth(&self) -> StoreResult<QueueDepth>;
 }
 
-/// Changes to who may send.
+/// Changes to the leases.
 #[async_trait]
 pub trait QueueWrites {
-    /// Renews what a dispatcher holds for the given time, takes from dispatchers that are dead or silent for
-    /// too long, and takes its share of what is free. The dispatcher's [`Presence`] must stand.
-    async fn queue_lease(&mut self, dispatcher: DispatcherId, lease: Duration) -> StoreResult<Leases>;
+    /// Renews the shards of a process for the given time, frees those of processes that died or were silent
+    /// for too long, and takes a fair share of the free ones. The process must hold its [`Presence`].
+    async fn queue_lease(&mut self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases>;
 
-    /// Gives shards back, so that others need not wait.
+    /// Gives shards back, so that other processes need not wait for the lease to run out.
     async fn queue_release(&mut self, leases: &[ShardLease]) -> StoreResult<()>;
 
-    /// Finds out anew when merchants are due: those that count as due for longer than [`DUE_LAG`] and have
-    /// nothing left count as due no more.
+    /// Computes anew when merchants are due. Those that count as due for longer than [`DUE_LAG`] but have
+    /// nothing pending no longer count as due.
     async fn queue_refresh(
         &mut self,
         lock: &MerchantLock,
@@ -163,7 +163,6 @@ pub trait QueueWrites {
         at: Timestamp,
     ) -> StoreResult<()>;
 
-    /// Those of the given leases that still hold. They hold until this transaction ends: nobody can take the
-    /// shards meanwhile.
+    /// Those of the given leases that still hold. Nobody can take their shards until this transaction ends.
     async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>>;
 }

@@ -1,7 +1,15 @@
 //! Completed settlements: written once, never changed, listed newest first.
 //!
-//! A list answers page and exact total at a cost that does not grow with the merchant's history: the total is
-//! kept where rows are written, and deep pages are found as [`slices`](crate::slices) says.
+//! We store a settlement as the JSON that the merchant sees. It never changes, and the list and the
+//! notification contain the same bytes, so we render it once: a page joins stored texts, and a payload is the
+//! record with `event` in front. PostgreSQL keeps it as `json`, which preserves the text and can still be
+//! queried.
+//!
+//! A `settlement_id` is unique per merchant, not across merchants, because a global index could not be spread
+//! by merchant. The same id under two merchants is two settlements.
+//!
+//! Reading a page and its exact total costs the same however long the list is:
+//! [`counts`](crate::CountChanges) keep the total, and [`slices`](crate::slices) find deep pages.
 
 use std::collections::HashMap;
 
@@ -14,11 +22,11 @@ use settle_domain::time::Timestamp;
 
 use crate::{MerchantLock, StoreResult};
 
-/// Settlements in one call of [`SettlementWrites::settlement_record_many`], at most.
+/// The most settlements in one call of [`SettlementWrites::settlement_record_many`].
 pub const BATCH_MAX: usize = 1_000;
-/// Where a settlement stands in its merchant's list: bytes that compare like `(listed_at, settlement_id)`.
+/// The place of a settlement in its merchant's list: bytes that compare like `(listed_at, settlement_id)`.
 ///
-/// One value instead of two makes a range of the list one comparison, in both databases.
+/// One value instead of two makes a range of the list one comparison in both databases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListKey([u8; 24]);
 
@@ -27,7 +35,7 @@ impl ListKey {
     #[must_use]
     pub fn new(listed_at: Timestamp, settlement: SettlementId) -> ListKey {
         let mut bytes = [0; 24];
-        // With its sign bit turned over, a signed number compares as an unsigned one.
+        // With the sign bit flipped, a signed number sorts correctly as an unsigned one.
         let time = listed_at.as_micros().cast_unsigned() ^ (1 << 63);
         bytes[..8].copy_from_slice(&time.to_be_bytes());
         bytes[8..].copy_from_slice(settlement.0.as_bytes());
@@ -41,14 +49,14 @@ impl ListKey {
     }
 }
 
-/// A settlement to be stored, rendered already.
+/// A rendered settlement to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSettlement {
-    /// Whose it is.
+    /// The merchant it belongs to.
     pub merchant_id: MerchantId,
-    /// Which settlement.
+    /// The settlement's id.
     pub settlement_id: SettlementId,
-    /// Where it stands in the list.
+    /// Its place in the list.
     pub list_key: ListKey,
     /// What the merchant sees.
     pub record: Record,
@@ -69,21 +77,21 @@ impl From<CompletedSettlement> for NewSettlement {
     }
 }
 
-/// What a batch has made.
+/// The result of recording a batch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedBatch {
-    /// Those that were new, in the order given.
+    /// The new ones, in the order given.
     pub recorded: Vec<(MerchantId, SettlementId)>,
-    /// Those whose id the merchant already has, with other content. Whoever sees one rolls back.
+    /// Those whose id the merchant already has with other content. The caller must then roll back.
     pub conflicting: Vec<(MerchantId, SettlementId)>,
 }
 
-/// A batch without repetitions: what a backend works on.
+/// A batch without repetitions, for the backends.
 #[derive(Debug)]
 pub struct SettlementBatch<'a> {
     /// Each settlement once, in the order given.
     pub unique: Vec<&'a NewSettlement>,
-    /// Ids that the batch itself gives two contents.
+    /// Ids that the batch contains twice with different content.
     pub conflicting: Vec<(MerchantId, SettlementId)>,
 }
 
@@ -116,8 +124,8 @@ pub trait SettlementReads {
 /// Changes to settlements.
 #[async_trait]
 pub trait SettlementWrites {
-    /// Records completed settlements, at most [`BATCH_MAX`] of them. One that is there with the same content
-    /// is left alone, one with other content is reported as conflicting.
+    /// Records completed settlements, at most [`BATCH_MAX`]. It leaves a stored one with the same content
+    /// alone, and reports one with other content as conflicting.
     async fn settlement_record_many(
         &mut self,
         lock: &MerchantLock,

@@ -1,12 +1,17 @@
 //! Finding a page deep in a merchant's list without walking there.
 //!
-//! A list is cut into *slices*, and the database keeps how many settlements each has. To skip 10,000 rows a
-//! backend reads the newest slices, skips whole ones, and walks only the rest.
+//! Lists promise an exact `total` and offsets up to 10,000 at a cost that does not grow. Counting rows would
+//! cost time in proportion to them, so [`counts`](crate::CountChanges) keep the total. Skipping 10,000 index
+//! entries would cost several times as much as the page itself, so each list is cut into *slices* of 64 to
+//! 128 rows, and the database keeps the number of rows in each. A backend reads the newest slices, skips
+//! whole ones, and walks only the rest.
 //!
-//! What was read is remembered. Settlements are only ever added, so a list with the same total is the same
-//! list: a page that comes with the total the slices were read with was found in the right place, whoever
-//! else writes, on whatever node. With another total the slices are read again; if that too is overtaken, the
-//! rows are walked.
+//! The process remembers the slices it read last. Settlements are only ever added, so a list with the same
+//! total is the same list: if a page comes with the total that the slices were read with, the slices still
+//! hold, whichever node writes. With another total the backend reads the slices again; if somebody adds rows
+//! meanwhile, it walks the rows.
+//!
+//! A model test compares totals and pages with plain lists after every random step.
 
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,27 +24,27 @@ use settle_domain::settlement::RecordPage;
 
 use crate::StoreResult;
 
-/// A slice with more rows than this is cut. An offset below it is walked row by row.
+/// A backend cuts a slice with more rows than this. It walks an offset below this row by row.
 pub const SLICE_ROWS_MAX: u32 = 128;
-/// Rows in each slice after a cut; every slice but a merchant's only one has at least as many.
+/// The fewest rows in a slice after a cut. Only a slice that is its merchant's only one has fewer.
 pub const SLICE_ROWS_MIN: u32 = 64;
-/// The slices that must be looked at to skip the most rows a caller may skip.
+/// The most slices that a backend reads to skip [`OFFSET_MAX`] rows.
 pub const SLICES_WALKED_MAX: u32 = OFFSET_MAX / SLICE_ROWS_MIN + 2;
-/// Merchants whose slices are remembered: some two megabytes.
+/// The most merchants whose slices are remembered: about two megabytes.
 const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::new(256).unwrap();
 
-/// Above every list key: no time of ours starts with eight set bits.
+/// Above every list key: the first byte of a list key is never `0xff`.
 pub const ABOVE_ALL: [u8; 8] = [0xff; 8];
 
 /// The newest slices of a list, and the total it had when they were read.
 #[derive(Debug)]
 pub struct Slices {
     total: u64,
-    /// For each slice, newest first: its first key, and how many rows are skipped with it and all newer ones.
+    /// For each slice, newest first: its first key, and the rows in it and all newer ones.
     skipped: Vec<(Vec<u8>, u64)>,
 }
 
-/// Where to start to skip a number of rows: below this key, with so many rows left to skip.
+/// Where to start in order to skip rows: below this key, with so many rows left to skip.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start<'a> {
     /// The key.
@@ -49,7 +54,7 @@ pub struct Start<'a> {
 }
 
 impl Slices {
-    /// Slices in the order of their keys, newest first, each with the number of its rows.
+    /// Slices with their numbers of rows, newest first.
     #[must_use]
     pub fn new(total: u64, slices: Vec<(Vec<u8>, u64)>) -> Slices {
         let mut sum = 0;
@@ -60,13 +65,13 @@ impl Slices {
         Slices { total, skipped: skipped.collect() }
     }
 
-    /// The total the list had.
+    /// The total that the list had.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// Where to start to skip so many rows.
+    /// Where to start in order to skip so many rows.
     #[must_use]
     pub fn start(&self, offset: u32) -> Start<'_> {
         let offset = u64::from(offset);
@@ -78,8 +83,8 @@ impl Slices {
     }
 }
 
-/// The slices read last, by merchant. Bounded: when it is full, the merchant that nobody has asked for the
-/// longest is forgotten.
+/// The slices read last, by merchant. A full memory forgets the merchant whose slices nobody has used for the
+/// longest time.
 #[derive(Debug)]
 pub struct SliceMemory(Mutex<LruCache<MerchantId, Arc<Slices>>>);
 
@@ -90,19 +95,19 @@ impl Default for SliceMemory {
 }
 
 impl SliceMemory {
-    /// The slices that were read last.
+    /// The slices read last.
     #[must_use]
     pub fn recall(&self, merchant: MerchantId) -> Option<Arc<Slices>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&merchant).cloned()
     }
 
-    /// Remembers slices that were just read.
+    /// Remembers slices just read.
     pub fn remember(&self, merchant: MerchantId, slices: &Arc<Slices>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).put(merchant, slices.clone());
     }
 }
 
-/// What a backend must offer for [`page`].
+/// The parts of a backend that [`page`] needs.
 #[async_trait]
 pub trait SlicedList {
     /// The slices read last.
@@ -115,7 +120,7 @@ pub trait SlicedList {
     async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: u32) -> StoreResult<RecordPage>;
 }
 
-/// A page of a merchant's list, at a cost that depends neither on its depth nor on the list's length.
+/// A page of a merchant's list, at a cost that depends neither on its depth nor on the length of the list.
 pub async fn page(
     list: &(impl SlicedList + Sync),
     merchant: MerchantId,

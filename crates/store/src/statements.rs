@@ -1,11 +1,11 @@
-//! How a backend declares its SQL: every statement has a name, and is hot or says why it is not.
+//! How a backend declares its SQL: every statement has a name, and is hot or gives a reason why it is not.
 
-/// Whether somebody waits for a statement.
+/// Whether a request or a delivery waits for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heat {
-    /// A request or a delivery waits for it: its plan may not scan what grows.
+    /// A request or a delivery waits for it: its plan must not scan a table that grows.
     Hot,
-    /// It is an operator's or a start-up's, for the reason given.
+    /// An operator or a start-up uses it, for the reason given.
     Cold(&'static str),
 }
 
@@ -16,11 +16,12 @@ pub struct Statement {
     pub name: &'static str,
     /// Its text.
     pub sql: &'static str,
-    /// Whether somebody waits for it.
+    /// Whether a request or a delivery waits for it.
     pub heat: Heat,
 }
 
-/// Declares the statements of a file: a `const` for each, and `STATEMENTS`, the list the plan test reads.
+/// Declares the statements of a file: a `const` for each, and `STATEMENTS`, the list that the plan test
+/// reads.
 ///
 /// ```
 /// settle_store::statements! {

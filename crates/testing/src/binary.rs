@@ -1,4 +1,4 @@
-//! Running the binary: a data folder of its own, nothing of the surrounding environment.
+//! Runs the binary in a folder of its own, without the surrounding environment.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use settle_store_postgres::PostgresStore;
 use settle_store_sqlite::SqliteStore;
 use tempfile::TempDir;
 
-/// A binary, a data folder, a store, and the settings to run with.
+/// The binary, its data folder, its store, and its settings.
 pub struct Settle {
     binary: PathBuf,
     folder: TempDir,
@@ -20,15 +20,15 @@ pub struct Settle {
 }
 
 impl Settle {
-    /// On SQLite, with the binary that lies at the path: `env!("CARGO_BIN_EXE_settle")`.
+    /// On SQLite. The path of the binary is `env!("CARGO_BIN_EXE_settle")`.
     pub fn sqlite(binary: &str) -> Settle {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let database_url = format!("sqlite://{}", folder.path().join("data/settle.db").display());
-        // The default is the file in the data folder: nothing is set.
+        // The default is the file in the data folder, so no setting is needed.
         Settle { binary: binary.into(), folder, database_url, variables: Vec::new() }.data_dir()
     }
 
-    /// On PostgreSQL, with the binary that lies at the path.
+    /// On PostgreSQL, in a database of its own.
     pub fn postgres(binary: &str) -> Settle {
         let database_url = block_on(settle_store_postgres::testing::scratch_url());
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -41,7 +41,7 @@ impl Settle {
         self.with("SETTLE_DATA_DIR", &data_dir)
     }
 
-    /// The same with one more environment variable, or another value for it.
+    /// Sets an environment variable, and returns itself.
     #[must_use]
     pub fn with(mut self, name: &str, value: &str) -> Settle {
         self.set(name, value);
@@ -59,14 +59,14 @@ impl Settle {
         self.folder.path().join("data")
     }
 
-    /// Writes a file into the folder the binary runs in.
+    /// Writes a file into the folder in which the binary runs.
     pub fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).expect("a file can be written");
         path
     }
 
-    /// The command, ready to be started.
+    /// A command, not yet started.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
         command
@@ -82,7 +82,7 @@ impl Settle {
         self.command(arguments).stdin(Stdio::null()).output().expect("the binary runs").into()
     }
 
-    /// Runs a command with something on its standard input.
+    /// Runs a command to its end, with this text on its standard input.
     pub fn run_with(&self, arguments: &[&str], input: &str) -> Ran {
         let mut child = self
             .command(arguments)
@@ -97,20 +97,20 @@ impl Settle {
         child.wait_with_output().expect("the binary ends").into()
     }
 
-    /// Adds a merchant; gives its id.
+    /// Adds a merchant; returns its id.
     pub fn merchant(&self) -> String {
         let created = self.run(&["merchant", "create", "Café Ñandú", "--json"]).json();
         created["merchant_id"].as_str().expect("an id").to_owned()
     }
 
-    /// Makes a key; gives its id and its plain text.
+    /// Makes a key; returns its id and its plain text.
     pub fn key(&self, merchant: &str) -> (String, String) {
         let created = self.run(&["key", "create", merchant, "--json"]).json();
         let text = |field: &str| created[field].as_str().expect("a string").to_owned();
         (text("key_id"), text("api_key"))
     }
 
-    /// The store that the binary works on.
+    /// Opens the store that the binary uses.
     pub fn store(&self) -> Arc<dyn Store> {
         if self.database_url.starts_with("sqlite") {
             Arc::new(SqliteStore::new(&self.database_url).expect("a file"))
@@ -126,14 +126,14 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime.expect("a runtime").block_on(future)
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
 pub struct Ran {
-    /// Its exit code; none when a signal ended it.
+    /// The exit code; none if a signal ended the command.
     pub code: Option<i32>,
-    /// What it printed.
+    /// Its standard output.
     pub stdout: String,
-    /// What it complained of.
+    /// Its standard error.
     pub stderr: String,
 }
 
@@ -148,20 +148,20 @@ impl From<Output> for Ran {
 }
 
 impl Ran {
-    /// What it printed, having done what it was asked to.
+    /// The standard output of a command that must have succeeded.
     #[track_caller]
     pub fn ok(&self) -> &str {
         assert_eq!(self.code, Some(0), "{self:?}");
         &self.stdout
     }
 
-    /// The one JSON document it printed.
+    /// The JSON document that a command printed, which must have succeeded.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(self.ok()).unwrap_or_else(|fault| panic!("{fault}: {self:?}"))
     }
 
-    /// Why it failed. Nothing was printed as a result.
+    /// Why the command failed. It must have printed no result.
     #[track_caller]
     pub fn failed(&self) -> &str {
         assert_eq!((self.code, self.stdout.as_str()), (Some(1), ""), "{self:?}");

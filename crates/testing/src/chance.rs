@@ -1,13 +1,13 @@
-//! Randomness that follows from a seed.
+//! Random draws that depend only on a seed.
 
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Draws that come out the same for the same seed.
+/// A sequence of draws that is the same for the same seed.
 pub struct Chance(Mutex<u64>);
 
 impl Chance {
-    /// The draws of this seed.
+    /// The sequence of this seed.
     pub fn new(seed: u64) -> Chance {
         Chance(Mutex::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
@@ -26,12 +26,12 @@ impl Chance {
         self.next() % end.max(1)
     }
 
-    /// True once in so many times.
+    /// True in one of `times` draws, on average.
     pub fn once_in(&self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// A time between nothing and the given one.
+    /// A duration below the given one.
     pub fn up_to(&self, longest: Duration) -> Duration {
         let micros = u64::try_from(longest.as_micros()).expect("a short time");
         Duration::from_micros(self.below(micros))

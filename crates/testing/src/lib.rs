@@ -1,16 +1,16 @@
-//! What the tests of several crates share. Only ever a dev-dependency.
+//! Code that the tests of several crates share. Only ever a dev-dependency.
 //!
 //! | module | what it gives |
 //! |---|---|
-//! | [`chance`] | randomness that follows from a seed |
-//! | [`virtual_time`] | waiting under a clock that is paused |
-//! | `binary` | the binary, run on a data folder and a store of its own |
+//! | [`chance`] | random draws that depend only on a seed |
+//! | [`virtual_time`] | waiting under a paused clock |
+//! | `binary` | runs the binary on a data folder and a store of its own |
 //! | `serving` | a running service, its log, and a client |
 //!
 //! The last two need the feature `binary`: only the tests of `crates/settle` have a binary to run.
 //!
-//! A double of one crate's trait stands in that crate, behind its feature `testing`. What holds for every store
-//! stands in the conformance suite of `settle-store`.
+//! A double of one crate's trait is in that crate, behind its feature `testing`. Tests that every store must
+//! pass are in the conformance suite of `settle-store`.
 
 #![expect(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! A running `settle serve`, its log, and a client that knows just enough HTTP.
+//! A running `settle serve`, its log, and a minimal HTTP client.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,14 +10,14 @@ use serde_json::Value;
 
 use crate::binary::Settle;
 
-/// How long a test waits for the service before it has failed.
+/// How long a test waits for the service before the test fails.
 pub const PATIENCE: Duration = Duration::from_secs(50);
 
-/// A service that is killed with the test, if it does not stop before.
+/// A running service, killed at the end of the test unless it has stopped before.
 pub struct Serving {
     child: Child,
     log: Receiver<String>,
-    /// What was logged so far, a line each.
+    /// The lines logged so far.
     pub logged: Vec<String>,
 }
 
@@ -38,14 +38,15 @@ impl Serving {
         let (sender, log) = channel();
         std::thread::spawn(move || {
             for line in stderr.lines().map_while(Result::ok) {
-                // The test may have seen enough.
+                // The test may have ended its reading.
                 let _ = sender.send(line);
             }
         });
         Serving { child, log, logged: Vec::new() }
     }
 
-    /// Starts the service and waits until both listeners listen: the merchant's and the operator's address.
+    /// Starts the service and waits until both listeners listen. Returns the addresses of the merchant API
+    /// and of the operator's listener.
     pub fn ready(settle: &Settle) -> (Serving, SocketAddr, SocketAddr) {
         let mut serving = Serving::start(settle, &[]);
         let api = serving.listens("the merchant API listens");
@@ -53,7 +54,7 @@ impl Serving {
         (serving, api, operator)
     }
 
-    /// The address in the line that says so.
+    /// Waits for the log line with this message; returns the address in it.
     pub fn listens(&mut self, message: &str) -> SocketAddr {
         let line = self.wait_for(message);
         let line: Value = serde_json::from_str(&line).expect("a line of the log is JSON");
@@ -85,7 +86,7 @@ impl Serving {
         self.child.id()
     }
 
-    /// Waits until the service has stopped: its exit code, and all that it logged.
+    /// Waits until the service has stopped; returns its exit code and all log lines.
     pub fn stopped(mut self) -> (Option<i32>, Vec<String>) {
         loop {
             match self.log.recv_timeout(PATIENCE) {
@@ -98,7 +99,7 @@ impl Serving {
         (status.code(), std::mem::take(&mut self.logged))
     }
 
-    /// Stops the service as an init system does.
+    /// Stops the service with SIGTERM; returns all log lines.
     pub fn stop(self) -> Vec<String> {
         self.signal("TERM");
         let (code, logged) = self.stopped();
@@ -109,25 +110,25 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended already; then there is nobody to kill.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// An answer.
+/// An HTTP answer.
 #[derive(Debug)]
 pub struct Answer {
     /// Its status.
     pub status: u16,
     /// The status line and the headers.
     pub head: String,
-    /// What follows them.
+    /// The body.
     pub body: String,
 }
 
 impl Answer {
-    /// Its body, which is JSON.
+    /// The body, parsed as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|fault| panic!("{fault}: {self:?}"))
@@ -139,7 +140,7 @@ impl Answer {
     }
 }
 
-/// Asks for something, with a key unless it is empty.
+/// Sends a request and reads its answer. An empty key sends none.
 pub fn ask(address: SocketAddr, method: &str, path: &str, key: &str, body: &str) -> Answer {
     let authorization = format!("Bearer {key}");
     let headers: &[(&str, &str)] =
@@ -147,7 +148,7 @@ pub fn ask(address: SocketAddr, method: &str, path: &str, key: &str, body: &str)
     answer(send(address, method, path, headers, body))
 }
 
-/// Sends a request and does not wait for its answer.
+/// Sends a request without waiting for its answer.
 pub fn send(
     address: SocketAddr,
     method: &str,
@@ -166,7 +167,7 @@ pub fn send(
     stream
 }
 
-/// The answer to what was sent.
+/// Reads the answer to a request that was sent.
 pub fn answer(mut stream: TcpStream) -> Answer {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer to its end");
@@ -175,7 +176,7 @@ pub fn answer(mut stream: TcpStream) -> Answer {
     Answer { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-/// Reads something with a key.
+/// Gets a path with a key.
 pub fn get(address: SocketAddr, path: &str, key: &str) -> Answer {
     ask(address, "GET", path, key, "")
 }

@@ -1,8 +1,8 @@
-//! Waiting under a clock that is paused: the one place in tests that may sleep.
+//! Waiting under a paused clock: the only place in tests that may sleep.
 //!
-//! A test waits for signals and not for time, because a sleep is too long on most days and too short on the bad
-//! one. Under a clock that is paused neither is true: a sleep costs no time, and it is what moves the clock,
-//! which jumps to the end of the shortest sleep as soon as nothing else is left to do.
+//! Other tests wait for signals, because a real sleep is too long on most days and too short on a bad one.
+//! Under a paused clock a sleep costs no real time: the clock jumps to the end of the shortest sleep as soon
+//! as no task has anything else to do.
 
 use std::time::Duration;
 

@@ -1,37 +1,37 @@
-//! What a notification says, once it is known to be authentic.
+//! The content of an authentic notification.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::VerifyError;
 
-/// The one kind of event there is.
+/// The only kind of event.
 pub const EVENT_TYPE: &str = "settlement.completed";
 
-/// The settlement of a test delivery: an id that no settlement has.
+/// The settlement id of a test delivery; no real settlement has it.
 const TEST_SETTLEMENT_ID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A verified notification: a settlement was completed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Event {
-    /// Which delivery this is, the same on every attempt: deduplicate by it. It is not signed.
+    /// The delivery's id, the same on every attempt: deduplicate by it. It is not signed.
     pub delivery_id: String,
-    /// Whether it is a test delivery, which no money belongs to. The signed body says so, not the header
-    /// `service-test`, which anybody on the way could set or drop.
+    /// Whether it is a test delivery, without any money. The signed body says so, not the header
+    /// `service-test`, which anybody between Settle and the receiver could set or drop.
     pub test: bool,
-    /// What was settled.
+    /// The completed settlement.
     pub settlement: Settlement,
 }
 
 /// A completed settlement.
 ///
-/// Amounts, rates and fees are decimal numbers in text, exactly as they were sent: read them with a decimal
+/// Amounts, rates and fees are decimal numbers in text, exactly as Settle sent them: read them with a decimal
 /// type, never as floating point. Times are RFC 3339 with offset. Fields that this version does not know are
 /// ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Settlement {
-    /// Which settlement, a uuid: book by it.
+    /// The settlement's id, a uuid: credit each id only once.
     pub settlement_id: String,
     /// When the payout was complete.
     pub completed_at: Option<String>,
@@ -41,7 +41,7 @@ pub struct Settlement {
     pub payin_reference: String,
     /// The reference of the payout.
     pub payout_reference: Option<String>,
-    /// The reference of the destination it was paid to.
+    /// The reference of the payout's destination.
     pub destination_reference: String,
     /// The currency that came in.
     pub incoming_currency: String,
@@ -49,7 +49,7 @@ pub struct Settlement {
     pub incoming_amount: String,
     /// The asset that went out.
     pub outgoing_currency: String,
-    /// How much went out: only decimals the asset can transfer, never rounded up.
+    /// How much went out: only decimals that the asset can transfer, never rounded up.
     pub outgoing_amount: Option<String>,
     /// Incoming units per outgoing unit.
     pub conversion_rate: String,
@@ -57,13 +57,13 @@ pub struct Settlement {
     pub fixed_side: String,
     /// The agreed fee, in percent.
     pub fee_percentage: String,
-    /// What that percentage came to, in the outgoing asset.
+    /// The amount of that percentage fee, in the outgoing asset.
     pub fee_percentage_amount: Option<String>,
     /// The agreed fixed fee, in the outgoing asset.
     pub fee_fixed: String,
 }
 
-/// The part of the body that says what the rest of it is.
+/// The field that says which kind of event the body reports.
 #[derive(Deserialize)]
 struct Kind {
     event: String,

@@ -1,7 +1,7 @@
-//! For merchants' receivers: verifies the notifications that Settle sends, and reads them.
+//! For merchants' receivers: verifies and reads the notifications that Settle sends.
 //!
-//! It knows no web framework and no clock: a closure finds the headers, and the time is given. Hand it the
-//! raw bytes of the body; JSON that was parsed and written anew is another message.
+//! It needs no web framework and no clock: the caller passes a closure that finds headers, and the time. Pass
+//! the raw bytes of the body: parsing the JSON and writing it again makes another message.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -9,17 +9,17 @@
 //!
 //! use settle_verify::{Verifier, VerifyError};
 //!
-//! /// Takes a notification; gives the status to answer with.
+//! /// Takes a notification; returns the status to answer with.
 //! fn receive(verifier: &Verifier, headers: &HashMap<&str, &str>, body: &[u8], now: SystemTime) -> u16 {
 //!     match verifier.verify(|name| headers.get(name).copied(), body, now) {
 //!         Ok(event) if event.test => 204,
 //!         Ok(event) => {
 //!             // Store it here, once for each `event.delivery_id`. Answer only then, within 10 seconds.
 //!             let settlement = event.settlement;
-//!             println!("{}: {} {}", settlement.settlement_id, settlement.incoming_amount, settlement.incoming_currency);
+//!             println!("{}: {}", settlement.settlement_id, settlement.incoming_amount);
 //!             204
 //!         }
-//!         // Authentic, and of a kind that did not exist when this was written: nothing to do.
+//!         // Authentic, but of a kind that this receiver does not know yet: nothing to do.
 //!         Err(VerifyError::UnknownEvent(_)) => 204,
 //!         Err(refused) => {
 //!             eprintln!("refused: {refused}");
@@ -28,7 +28,7 @@
 //!     }
 //! }
 //!
-//! // While the secret is being replaced, both are accepted.
+//! // While you replace the secret, the verifier accepts both.
 //! let verifier = Verifier::new("whsec").also("the secret before");
 //! # let headers = HashMap::from([
 //! #     (settle_verify::DELIVERY_ID_HEADER, "0190d3c4-7c00-7000-8000-0000000000d1"),
@@ -47,9 +47,9 @@
 //! With the `http` crate, and so with axum and hyper, the closure is
 //! `|name| headers.get(name)?.to_str().ok()`; the time is `SystemTime::now()`.
 //!
-//! Only the timestamp and the body are signed. The delivery id is a header beside them: deduplicate by it,
-//! and book by `settlement_id`, so that whoever sends a captured notification again under another id gains
-//! nothing.
+//! The signature covers only the timestamp and the body. The delivery id is a header beside them: deduplicate
+//! by it, but credit each `settlement_id` only once, so that an attacker who sends a captured notification
+//! again under another delivery id gains nothing.
 
 mod error;
 mod event;

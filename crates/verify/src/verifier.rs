@@ -1,4 +1,4 @@
-//! Whether a notification is authentic: made with the secret, over this body, not long ago.
+//! Checks that a notification is authentic: signed with the secret, over this body, not long ago.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -10,10 +10,9 @@ use crate::error::VerifyError;
 use crate::event::Event;
 use crate::headers::{DELIVERY_ID_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER};
 
-/// How far from the receiver's clock a timestamp may be, unless set otherwise.
+/// The default for how far from the receiver's clock a timestamp may be.
 pub const TOLERANCE: Duration = Duration::from_mins(5);
-/// The longest delivery id that is taken. A receiver keeps ids, so whoever sends them must not choose how
-/// much it keeps.
+/// The longest accepted delivery id. A receiver stores ids, so a sender must not choose how much it stores.
 pub const DELIVERY_ID_BYTES_MAX: usize = 128;
 
 const PREFIX: &str = "sha256=";
@@ -21,7 +20,7 @@ const PREFIX: &str = "sha256=";
 /// Verifies notifications. It does not print its secrets.
 #[derive(Clone)]
 pub struct Verifier {
-    /// One keyed and still empty HMAC for each secret.
+    /// For each secret an HMAC that has its key but no message yet.
     keys: Vec<Hmac<Sha256>>,
     tolerance: Duration,
 }
@@ -29,13 +28,13 @@ pub struct Verifier {
 impl Verifier {
     /// A verifier for notifications signed with this webhook secret.
     ///
-    /// An empty secret, such as one from a variable that is not set, accepts nothing.
+    /// An empty secret, for example from an unset variable, accepts nothing.
     #[must_use]
     pub fn new(secret: impl AsRef<[u8]>) -> Verifier {
         Verifier { keys: Vec::new(), tolerance: TOLERANCE }.also(secret)
     }
 
-    /// The same, accepting another secret as well: the one before, while it is being replaced.
+    /// Accepts another secret as well: the old one, while you replace it.
     #[must_use]
     pub fn also(mut self, secret: impl AsRef<[u8]>) -> Verifier {
         let secret = secret.as_ref();
@@ -45,7 +44,7 @@ impl Verifier {
         self
     }
 
-    /// The same with another tolerance: how far from the receiver's clock a timestamp may be, either way.
+    /// Sets how far from the receiver's clock a timestamp may be, either way.
     #[must_use]
     pub fn tolerance(mut self, tolerance: Duration) -> Verifier {
         self.tolerance = tolerance;
@@ -55,7 +54,7 @@ impl Verifier {
     /// Verifies a notification and reads it.
     ///
     /// `header` finds a header by its lower-case name, `body` is the raw body, `now` the present time. The
-    /// signature is judged before the age: what is called too old is authentic.
+    /// verifier checks the signature before the age: a notification that it calls too old is authentic.
     pub fn verify<'a>(
         &self,
         header: impl Fn(&str) -> Option<&'a str>,
@@ -87,7 +86,7 @@ impl Verifier {
         hex::decode_to_slice(digits, &mut tag).map_err(|_| VerifyError::MalformedSignature)?;
         let matches = |key: &Hmac<Sha256>| {
             let message = key.clone().chain_update(timestamp).chain_update(b".").chain_update(body);
-            // In constant time: how long it takes does not tell how much of a guess was right.
+            // In constant time: the duration does not reveal how much of a guess was right.
             message.verify_slice(&tag).is_ok()
         };
         if self.keys.iter().any(matches) { Ok(()) } else { Err(VerifyError::SignatureMismatch) }
@@ -114,7 +113,7 @@ impl fmt::Debug for Verifier {
     }
 }
 
-/// Digits alone: a sign or blanks would be another text for the same time.
+/// Only digits: a sign or spaces would be another text for the same time.
 fn seconds(text: &str) -> Result<u64, VerifyError> {
     let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     digits.and_then(|digits| digits.parse().ok()).ok_or(VerifyError::MalformedTimestamp)

@@ -19,14 +19,14 @@ pub use load::{ConfigError, DEFAULTS, Environment, LISTEN_SECRET_VARIABLE, envir
 pub use show::{Shown, shown, without_secrets};
 pub use text::parse_duration;
 
-/// Everything that can be set. `defaults.toml` says what each is for.
+/// All settings. `defaults.toml` explains each.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
     database_url: SecretString,
-    /// The folder for what the service makes for itself.
+    /// The folder for the files that the service creates.
     pub data_dir: PathBuf,
-    /// The master key ring; empty when it is to be made.
+    /// The master key ring; empty when the service keeps its own in a file.
     pub master_key: SecretString,
     /// The database.
     pub database: Database,
@@ -62,18 +62,18 @@ pub struct Api {
     pub requests_per_second: u32,
     /// Requests a key may make at once.
     pub requests_burst: NonZeroU32,
-    /// Connections at once.
+    /// Connections served at once.
     pub connections_max: NonZeroU32,
-    /// How long the head of a request may take.
+    /// How long a client may take to send the head of a request.
     #[serde(deserialize_with = "text::duration")]
     pub header_timeout: Duration,
-    /// How long a body may take.
+    /// How long a client may take to send a body.
     #[serde(deserialize_with = "text::duration")]
     pub body_timeout: Duration,
-    /// How long an answer may be left unread.
+    /// How long a client may leave an answer unread.
     #[serde(deserialize_with = "text::duration")]
     pub write_timeout: Duration,
-    /// How long an answer may take.
+    /// How long the service may take to answer.
     #[serde(deserialize_with = "text::duration")]
     pub request_timeout: Duration,
 }
@@ -90,30 +90,30 @@ pub struct Operator {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
-    /// How long one attempt may take.
+    /// How long one attempt may take in all.
     #[serde(deserialize_with = "text::duration")]
     pub timeout: Duration,
     /// The wait after the first failed attempt.
     #[serde(deserialize_with = "text::duration")]
     pub retry_first: Duration,
-    /// The longest wait.
+    /// The longest wait between attempts.
     #[serde(deserialize_with = "text::duration")]
     pub retry_max: Duration,
-    /// Attempts in a cycle.
+    /// Attempts before a delivery is dead.
     pub max_attempts: NonZeroU32,
-    /// How long a node may be silent before others take over what it sends.
+    /// How long a node may be silent before others take over its merchants.
     #[serde(deserialize_with = "text::duration")]
     pub lease: Duration,
     /// Deliveries in flight at once.
     pub in_flight: NonZeroU32,
     /// Deliveries of one merchant in flight at once.
     pub in_flight_per_merchant: NonZeroU32,
-    /// Networks the guard lets through besides public ones.
+    /// Networks that the guard allows besides public ones.
     #[serde(deserialize_with = "text::list")]
     pub allow_networks: Vec<IpNet>,
-    /// Whether plain http is accepted.
+    /// Whether the guard accepts plain http.
     pub allow_http: bool,
-    /// Name servers the guard asks; empty for the system's.
+    /// Name servers that the guard asks; empty for the system's.
     #[serde(deserialize_with = "text::list")]
     pub nameservers: Vec<SocketAddr>,
     /// A PEM file with certificates to trust besides the web's; empty for none.
@@ -124,7 +124,7 @@ pub struct Webhook {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Alerts {
-    /// Where operations are alerted, if anywhere.
+    /// Where alerts are posted; `None` for the log and the metrics alone.
     #[serde(deserialize_with = "text::optional")]
     pub url: Option<AlertUrl>,
 }
@@ -135,7 +135,7 @@ pub struct Alerts {
 pub struct Log {
     /// What is logged.
     pub level: String,
-    /// How it is written.
+    /// How the lines are written.
     pub format: LogFormat,
 }
 
@@ -147,7 +147,7 @@ pub enum LogFormat {
     Auto,
     /// Lines for people.
     Text,
-    /// JSON, an object a line.
+    /// JSON, one object per line.
     Json,
 }
 
@@ -161,7 +161,7 @@ pub struct Shutdown {
 }
 
 impl Config {
-    /// Settings that are fine one by one and not together.
+    /// Refuses settings that contradict each other.
     fn check(&self) -> Result<(), String> {
         if self.webhook.timeout >= self.api.request_timeout {
             // A request for a test delivery waits for the attempt.
@@ -169,7 +169,7 @@ impl Config {
         }
         let lease_min = Keeper::lease_min(self.webhook.timeout);
         if self.webhook.lease < lease_min {
-            // Otherwise a shard could change hands while an attempt is under way, and be sent twice.
+            // Otherwise a shard could change hands during an attempt, and the delivery be sent twice.
             return Err(format!(
                 "webhook.lease must be at least webhook.timeout and 5s, which is {lease_min:?}"
             ));
@@ -180,8 +180,8 @@ impl Config {
         Ok(())
     }
 
-    /// The URL of the database: what is set, or else the SQLite file in the data folder. It may hold a
-    /// password.
+    /// The URL of the database: the one set, or else that of the SQLite file in the data folder. It may hold
+    /// a password.
     #[must_use]
     pub fn database_url(&self) -> SecretString {
         use secrecy::ExposeSecret;

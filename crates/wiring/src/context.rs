@@ -1,4 +1,4 @@
-//! What most commands work with: the settings, the store they name, and its master keys.
+//! The settings, the store that they name, and its master keys, as most commands need them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::system::{SystemClock, SystemEntropy};
 use crate::{WiringError, has_master_key, key_ring, store};
 
-/// An open store, with the settings that name it and the master keys that it is used with.
+/// An open store, with its settings and its master keys.
 pub struct Context {
     /// The settings.
     pub config: Config,
@@ -23,8 +23,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Opens the store, brings its schema up to date, and makes sure that the master key is the one it was
-    /// used with.
+    /// Opens the store, migrates it, and refuses a master key that the database has not been used with.
     pub async fn open(config: Config) -> Result<Context, WiringError> {
         let store = store(&config)?;
         store.migrate().await?;
@@ -45,7 +44,7 @@ impl Context {
         Ok(Context { config, store, ring })
     }
 
-    /// The outbox of a service, whose dispatcher is woken through `wake`.
+    /// The outbox of a service, which wakes its dispatcher through `wake`.
     #[must_use]
     pub fn service_outbox(&self, wake: Wake) -> Outbox {
         Outbox::of_service(self.store.clone(), wake, Arc::new(SystemClock), Arc::new(SystemEntropy))

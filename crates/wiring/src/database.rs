@@ -12,7 +12,8 @@ use crate::WiringError;
 use crate::config::Config;
 use crate::private_files::{make_folder, make_private_file};
 
-/// The store that `database_url` names. Nothing is opened but the folder of a SQLite file.
+/// The store that `database_url` names, not connected yet. A missing SQLite file is created, with its folder,
+/// readable by its owner alone.
 pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringError> {
     let url = config.database_url();
     let url = url.expose_secret();
@@ -35,7 +36,7 @@ fn is_sqlite(url: &str) -> bool {
     url.starts_with("sqlite:")
 }
 
-/// The file of a SQLite database, if that is what is set.
+/// The file of the database, if it is a SQLite database.
 #[must_use]
 pub fn sqlite_file(config: &Config) -> Option<PathBuf> {
     let url = config.database_url();

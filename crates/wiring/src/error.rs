@@ -1,4 +1,4 @@
-//! Why the parts cannot be put together.
+//! Why the parts of the service cannot be built.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use settle_domain::vault::RingFault;
 use settle_notify::guard::ResolveFault;
 use settle_store::StoreError;
 
-/// Parts that cannot be put together. The text says which setting to look at.
+/// Why the parts of the service cannot be built. The text names the setting to look at.
 #[derive(Debug, thiserror::Error)]
 pub enum WiringError {
-    /// The database URL is of no known kind.
+    /// The database URL names no backend, or is malformed.
     #[error("database_url: {0}")]
     Database(String),
     /// The data folder cannot be used.
@@ -18,18 +18,18 @@ pub enum WiringError {
     DataFolder {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The master key is not one.
+    /// The master key is malformed.
     #[error("{place}: {source}")]
     MasterKey {
-        /// Where it was found.
+        /// Where the key was found.
         place: String,
-        /// What is wrong with it.
+        /// What is wrong with the key.
         source: RingFault,
     },
-    /// Others can read the master key.
+    /// Other users can read the master key.
     #[error("{}: others can read it; run chmod 600 on it", .0.display())]
     ExposedMasterKey(PathBuf),
     /// The extra certificates cannot be used.
@@ -41,14 +41,14 @@ pub enum WiringError {
     /// The database failed while it was opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// Without its key no API key and no webhook secret of a database can be used, and a new one would not
-    /// help.
+    /// There is no master key, but the database has been used with one: with a new key the service could
+    /// check none of its API keys and open none of its webhook secrets.
     #[error(
         "the database has been used with a master key that is not here: \
          set master_key, or bring master.key back to the data folder"
     )]
     MasterKeyMissing,
-    /// The key is not the one that the database was used with.
+    /// No key of the ring has been used with the database.
     #[error(
         "the database has been used with another master key: \
          set the one it was used with, or a ring `new,old` that has it"

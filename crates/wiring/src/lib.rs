@@ -1,11 +1,11 @@
-//! Puts the parts together as the settings say. The only crate that names a backend.
+//! Builds the parts of the service from the settings. The only crate that names a backend.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`config`] | the settings: defaults, file, environment |
 //! | `context` | an open store with its settings and master keys |
 //! | `database` | the store that the settings name |
-//! | `master_key`, `private_files` | the master key ring, and the files that only their owner reads |
+//! | `master_key`, `private_files` | the master key ring, and files that only their owner can read |
 //! | `sending` | the guard, the sender, the keeper of shards, the dispatcher and the alerter |
 //! | [`system`] | the real clock and the real randomness |
 

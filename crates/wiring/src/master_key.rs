@@ -1,4 +1,8 @@
-//! The master key ring: set, or in a file of the data folder that the service makes once.
+//! The master key ring: from the settings, or from a file in the data folder that the service creates once.
+//!
+//! The database remembers the ids of its master keys, which reveal nothing of the keys. A node with another
+//! key would refuse every API key and could open no webhook secret, so it does not start
+//! ([`Context::open`](crate::Context::open)).
 
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -16,19 +20,19 @@ use crate::private_files::make_folder;
 /// The name of the file that holds a master key made by the service.
 const MASTER_KEY_FILE: &str = "master.key";
 
-/// Whether there is a master key, set or made before.
+/// Whether a master key is set, or the service has made one before.
 #[must_use]
 pub fn has_master_key(config: &Config) -> bool {
     !config.master_key.expose_secret().is_empty() || master_key_file(config).exists()
 }
 
-/// Where a master key that the service made is kept.
+/// The file in which the service keeps a master key that it made.
 #[must_use]
 pub fn master_key_file(config: &Config) -> PathBuf {
     config.data_dir.join(MASTER_KEY_FILE)
 }
 
-/// The master key ring: from the settings, or from the data folder, where it is made if there is none.
+/// The master key ring: from the settings, or from the data folder. If neither has one, the service makes it.
 pub fn key_ring(config: &Config, entropy: &dyn Entropy) -> Result<Arc<KeyRing>, WiringError> {
     let set = config.master_key.expose_secret();
     if !set.is_empty() {
@@ -51,7 +55,7 @@ pub fn key_ring(config: &Config, entropy: &dyn Entropy) -> Result<Arc<KeyRing>, 
     ring.map(Arc::new).map_err(|source| WiringError::MasterKey { place, source })
 }
 
-/// Written beside its name and then linked to it: whoever finds the file finds all of it, and of two
+/// Writes the key to a draft and then links it to its name: no process can read half a key, and of two
 /// processes that start together the second takes the key of the first.
 fn make_master_key(path: &Path, entropy: &dyn Entropy) -> io::Result<()> {
     let key: SecretString = hex::encode(random_bytes::<MASTER_KEY_LENGTH>(entropy)).into();

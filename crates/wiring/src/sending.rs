@@ -1,9 +1,9 @@
-//! Who sends: the guard, the sender, the keeper of shards, the dispatcher and the alerter, as the settings say.
+//! Builds the parts that send: guard, sender, keeper of shards, dispatcher and alerter.
 
 use std::sync::Arc;
 
 use settle_domain::delivery::RetryPolicy;
-use settle_domain::ids::DispatcherId;
+use settle_domain::ids::KeeperId;
 use settle_domain::seams::Clock;
 use settle_domain::vault::KeyRing;
 use settle_notify::alerts::{AlertSender, AlertTransport, Alerter, AlerterWake, SEND_TIMEOUT};
@@ -21,7 +21,7 @@ use crate::WiringError;
 use crate::config::Config;
 use crate::system::{SystemClock, SystemEntropy};
 
-/// The judge of webhook URLs.
+/// The guard, which judges webhook URLs.
 pub fn guard(config: &Config) -> Result<Guard, WiringError> {
     let webhook = &config.webhook;
     let resolver = DnsResolver::new(&webhook.nameservers, RESOLVE_TIMEOUT).map_err(WiringError::Resolver)?;
@@ -30,13 +30,13 @@ pub fn guard(config: &Config) -> Result<Guard, WiringError> {
     Ok(Guard::new(policy, Arc::new(resolver)))
 }
 
-/// Who carries notifications to endpoints, through the guard.
+/// The sender, which carries notifications to endpoints through the guard.
 pub fn sender(config: &Config, guard: Guard) -> Result<Sender, WiringError> {
     let sender = Sender::new(guard, config.webhook.timeout, &extra_roots(config)?);
     sender.map_err(|fault| WiringError::ExtraRoots(fault.to_string()))
 }
 
-/// What sends notifications, as the settings say.
+/// The dispatcher, which sends notifications.
 #[must_use]
 pub fn dispatcher(config: &Config, parts: DispatchParts) -> Dispatcher {
     let webhook = &config.webhook;
@@ -67,7 +67,7 @@ pub fn dispatcher(config: &Config, parts: DispatchParts) -> Dispatcher {
 /// The keeper of this process's shards.
 #[must_use]
 pub fn keeper(config: &Config, store: Arc<dyn Store>) -> Keeper {
-    let id = DispatcherId::new(SystemClock.now(), &SystemEntropy);
+    let id = KeeperId::new(SystemClock.now(), &SystemEntropy);
     Keeper::new(Arc::new(StoreLeases(store)), id, config.webhook.lease)
 }
 
@@ -75,17 +75,17 @@ pub fn keeper(config: &Config, store: Arc<dyn Store>) -> Keeper {
 pub struct DispatchParts {
     /// The database.
     pub store: Arc<dyn Store>,
-    /// Who carries notifications to endpoints.
+    /// Carries notifications to endpoints.
     pub transport: Arc<dyn Transport>,
     /// The master keys.
     pub ring: Arc<KeyRing>,
-    /// Who says that something is due.
+    /// Tells the dispatcher that something is due.
     pub wake: Wake,
-    /// Who is woken when operations are to be alerted.
+    /// Wakes the alerter when deliveries have died.
     pub alerter: AlerterWake,
 }
 
-/// Who alerts operations of deliveries that died. It must be run: `alerter.run(stopped)`.
+/// The alerter, which tells operators of deliveries that died. The caller runs it: `alerter.run(stopped)`.
 pub fn alerter(
     config: &Config,
     store: Arc<dyn Store>,

@@ -1,4 +1,4 @@
-//! The real clock and the real randomness, for everything behind the seams.
+//! The real clock and the real randomness.
 
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;

@@ -1,4 +1,4 @@
-//! What the settings name is what the service is built of: an alert reaches the URL they give.
+//! The service is built as the settings say: an alert reaches the URL that they name.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
-/// Wired as the service does it, to a receiver on this machine.
+/// The alerter is wired as in the service, and posts to a receiver on this machine.
 async fn an_alert_goes_over_real_http(scratch: ScratchStore) {
     let store = scratch.migrated().await;
     let merchant = fixtures::merchant(&*store).await;

@@ -1,5 +1,8 @@
 //! The outermost layer of a listener. It gives each request an id and a time limit, turns panics into errors,
 //! writes the error envelope, logs one line and counts.
+//!
+//! Input that is not HTTP gets no envelope. The HTTP library refuses a request line, a head or a length that
+//! it cannot read before our code sees it: with 400, 414 or 431, an empty body and the end of the connection.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

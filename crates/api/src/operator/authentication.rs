@@ -1,5 +1,5 @@
-//! Which operator is calling. The first argument of every handler of the operator API, so that the token is
-//! judged before anything else is read.
+//! Which operator is calling. `Operator` is the first argument of every handler of the operator API: it
+//! judges the token before the handler reads the rest.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -11,7 +11,7 @@ use super::OperatorState;
 use crate::error::{ApiError, TokenFault};
 use crate::http::{BearerFault, bearer};
 
-/// An operator whose token holds. The log names it.
+/// An operator whose token is valid. The log names the operator.
 pub(super) struct Operator;
 
 impl FromRequestParts<OperatorState> for Operator {
@@ -32,7 +32,7 @@ impl FromRequestParts<OperatorState> for Operator {
     }
 }
 
-/// The operator of a token, together with others who ask for the same.
+/// The operator of a token. Concurrent requests with the same token share one look into the database.
 async fn authenticate(state: &OperatorState, token: &Credential) -> StoreResult<Option<OperatorId>> {
     let look = |hashes: Vec<CredentialHash>| {
         let store = state.store.clone();

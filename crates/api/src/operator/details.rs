@@ -1,6 +1,6 @@
-//! What is wrong with a request, in words: the first problems one by one, the others as a number.
+//! The problems of a request, in words: the first ones one by one, of the others only the number.
 
-/// Problems that are listed before the rest is only counted.
+/// Most problems listed; the others are only counted.
 const LISTED_MAX: usize = 20;
 
 /// A bounded list of problems.
@@ -25,7 +25,7 @@ impl Details {
         self.listed.is_empty()
     }
 
-    /// The list as it is sent.
+    /// The list as the answer carries it.
     pub(super) fn into_list(mut self) -> Vec<String> {
         if self.unlisted > 0 {
             self.listed.push(format!("and {} more", self.unlisted));

@@ -1,4 +1,4 @@
-//! `POST /operator/v1/settlements`: completed settlements, one or many, all of them or none.
+//! `POST /operator/v1/settlements`: records completed settlements, one or many, all of them or none.
 
 use std::collections::HashSet;
 
@@ -20,16 +20,16 @@ use crate::http::{read_body, serialized};
 
 /// The longest body, in bytes: room for [`BATCH_MAX`] settlements with long references.
 const BODY_BYTES_MAX: usize = 4 * 1_024 * 1_024;
-/// A longer body is read on another thread: a thousand settlements take about ten milliseconds, for which the
-/// requests of merchants would wait.
+/// The service parses a longer body on another thread: a thousand settlements take about ten milliseconds,
+/// and merchants' requests would have to wait.
 const READ_IN_PLACE_BYTES_MAX: usize = 64 * 1_024;
 
-/// What was done.
+/// The answer.
 #[derive(Serialize)]
 struct Counts {
     /// Settlements that were new.
     recorded: usize,
-    /// Settlements that were there already, with the same content.
+    /// Settlements that were stored already, with the same content.
     unchanged: usize,
     /// Notifications enqueued.
     notified: usize,
@@ -55,7 +55,7 @@ pub(super) async fn record(
     Ok(serialized(&Counts { recorded, unchanged, notified })?)
 }
 
-/// What was sent, ready to be recorded, and how to name it.
+/// Parses the body into settlements ready to be recorded, and the names of its elements.
 fn read(body: &[u8]) -> Result<(Vec<NewSettlement>, Elements), ApiError> {
     let document =
         parse_document(body, BATCH_MAX).map_err(|_| ApiError::InvalidBody(BodyFault::Unreadable))?;
@@ -83,12 +83,12 @@ fn read(body: &[u8]) -> Result<(Vec<NewSettlement>, Elements), ApiError> {
     Ok((settlements, Elements { is_list: document.is_list, keys }))
 }
 
-/// What stands before a field's name: the number of its element, unless it is the only one.
+/// The text before a field's name: the number of its element, if the body is a list.
 fn place(is_list: bool, index: usize) -> String {
     if is_list { format!("[{index}].") } else { String::new() }
 }
 
-/// What was sent, to be named when it is refused.
+/// The elements of the body, to name those that are refused.
 struct Elements {
     is_list: bool,
     keys: Vec<(MerchantId, SettlementId)>,

@@ -1,7 +1,7 @@
 //! A connection whose peer must read: it has to take everything the service writes within a limit.
 //!
-//! The time runs from the first write that finds no room until the kernel has taken everything. A peer that
-//! reads a few bytes now and then does not start the time anew, and so cannot keep its place for ever.
+//! The time starts with the first write that finds no room, and stops when the kernel has taken everything. A
+//! peer that reads a few bytes now and then does not restart it, and so cannot keep its place forever.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep};
 pub(super) struct UnreadLimit<S> {
     stream: S,
     limit: Duration,
-    /// Runs while the kernel has no room for what the service wants to write.
+    /// The timer; set while the kernel has no room for what the service wants to write.
     running: Option<Pin<Box<Sleep>>>,
 }
 

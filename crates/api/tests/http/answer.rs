@@ -1,4 +1,4 @@
-//! What the service answered, and how a test looks at it.
+//! An answer of the service, and how a test looks at it.
 
 use hyper::HeaderMap;
 use serde_json::Value;
@@ -52,7 +52,7 @@ impl Answer {
         fields.iter().map(|entry| (text(&entry["field"]), text(&entry["code"]))).collect()
     }
 
-    /// Holds the refused fields of a 422 against what is expected of them.
+    /// Checks the refused fields of a 422.
     #[track_caller]
     pub fn invalid_fields(&self, expected: &[(&str, &str)]) {
         let found = self.invalid();

@@ -1,6 +1,6 @@
-//! Who may call: every operation × every kind of caller.
+//! Who may call: every operation with every kind of caller.
 //!
-//! The operations are those of `openapi.json`, so that one that is added is covered by being documented.
+//! The operations come from `openapi.json`, so a new one is tested as soon as it is documented.
 
 use serde_json::json;
 use settle_domain::time::Timestamp;
@@ -26,7 +26,7 @@ on_both_stores! {
     a_key_looks_like_sk_and_hexadecimal_digits,
 }
 
-/// A request of an operation, good but for the key it does not have.
+/// A request of an operation that lacks only the key.
 fn ask(service: &Service, operation: &Operation) -> Ask {
     let path = operation.path("0190d3c4-7c00-7000-8000-0000000000ab");
     let ask = service.ask(&operation.method, &path);
@@ -60,7 +60,7 @@ async fn every_operation_without_a_key(setup: Setup) {
     }
 }
 
-/// API access 2 and 4: what does not look like a key.
+/// API access 2 and 4: texts that do not look like a key.
 async fn every_operation_with_a_malformed_key(setup: Setup) {
     let merchant = setup.merchant().await;
     let key = &merchant.key;
@@ -91,7 +91,7 @@ async fn every_operation_with_a_malformed_key(setup: Setup) {
     assert_all_unauthorized(&merchant.service, &values).await;
 }
 
-/// API access 4: a key that was never given out, one that is cut off, and one that is too long.
+/// API access 4: a key that was never issued, one that is cut off, and one that is too long.
 async fn every_operation_with_an_unknown_key(setup: Setup) {
     let merchant = setup.merchant().await;
     let key = &merchant.key;
@@ -114,7 +114,7 @@ async fn every_operation_with_a_revoked_key(setup: Setup) {
     assert_all_unauthorized(&merchant.service, &[value.as_bytes()]).await;
 }
 
-/// API access 5: another merchant's key sees nothing of this merchant's, and changes nothing of it.
+/// API access 5: another merchant's key shows and changes nothing of this merchant.
 async fn every_operation_with_another_merchants_key(setup: Setup) {
     let service = setup.start().await;
     let (owner, other) = (service.merchant().await, service.merchant().await);
@@ -163,7 +163,7 @@ async fn every_operation_with_another_merchants_key(setup: Setup) {
     assert_eq!(everything(&owner).await, before, "the other merchant changed something");
 }
 
-/// All that a merchant can read.
+/// Everything that a merchant can read.
 async fn everything(merchant: &Merchant) -> Vec<String> {
     let mut texts = Vec::new();
     for path in ["/v1/settlements", "/v1/webhook/deliveries", "/v1/webhook"] {
@@ -188,7 +188,7 @@ async fn the_reason_is_not_told(setup: Setup) {
     ];
     let visible = |answer: &Answer| {
         let mut headers = answer.headers.clone();
-        // Each request has its own id, and the date may tick over.
+        // Each request has an id of its own, and the date may change.
         headers.remove("x-request-id");
         headers.remove("date");
         (answer.status, headers, answer.text.clone())
@@ -198,7 +198,7 @@ async fn the_reason_is_not_told(setup: Setup) {
     }
 }
 
-/// Nobody learns anything without a key: not even that a query, a body, an id or a method is wrong.
+/// Without a key a caller learns nothing: not even that a query, a body, an id or a method is wrong.
 async fn the_key_is_judged_before_anything_else(setup: Setup) {
     let service = setup.start().await;
     let put = || service.ask("PUT", "/v1/webhook");

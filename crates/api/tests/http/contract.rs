@@ -1,9 +1,9 @@
-//! The contract check: every answer is held against the committed `openapi.json`.
+//! The contract check: every answer must match the committed `openapi.json`.
 //!
-//! What must hold of an answer: its operation and status are documented, its body is what the schema says and
-//! has no key besides, its error code is one of the documented ones for the status, the documented headers
-//! are there, and so is what every answer carries. An answer about something that is not an operation (an
-//! unknown path or method) has no schema of its own, but it has the envelope.
+//! It checks that the operation and status of an answer are documented; that the body matches the schema and
+//! has no other key; that the error code is documented for the status; and that the documented headers are
+//! there, and those that every answer has. An answer to an unknown path or method has no schema, but it has
+//! the envelope.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ const COMMITTED: &str = include_str!("../../../../openapi.json");
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 const LANGUAGES: [&str; 4] = ["en", "pt-BR", "es", "de"];
 
-/// A contract that answers are held against.
+/// A contract to check answers with.
 pub struct Contract {
     document: Value,
 }
@@ -58,7 +58,7 @@ impl Contract {
         Contract { document }
     }
 
-    /// Every operation there is.
+    /// All operations.
     pub fn operations(&self) -> Vec<Operation> {
         let paths = self.document["paths"].as_object().expect("paths");
         let of_path = |(template, item): (&String, &Value)| {
@@ -70,14 +70,14 @@ impl Contract {
         paths.iter().flat_map(of_path).collect()
     }
 
-    /// Fails the test unless an answer keeps to the contract.
+    /// Fails the test unless the answer keeps to the contract.
     #[track_caller]
     pub fn hold(&self, method: &str, path: &str, answer: &Answer) {
         let violations = self.violations(method, path, answer);
         assert!(violations.is_empty(), "{method} {path}: {violations:#?}\n{answer:#?}");
     }
 
-    /// What an answer does that the contract does not say.
+    /// How an answer breaks the contract.
     pub fn violations(&self, method: &str, path: &str, answer: &Answer) -> Vec<String> {
         let path = path.split('?').next().unwrap_or(path);
         let is_api = path.starts_with("/v1/");
@@ -112,7 +112,7 @@ impl Contract {
 
     fn operation_violations(&self, item: &Value, method: &str, answer: &Answer) -> Vec<String> {
         let Some(operation) = item.get(method.to_lowercase()) else {
-            // The key is judged first, and a fault of ours can always be.
+            // The key is checked first, and the service itself can always fail.
             let expected = [401, 405, 429, 500, 503].contains(&answer.status);
             let text = format!("status {} on a method that is not documented", answer.status);
             return if expected { Vec::new() } else { vec![text] };
@@ -146,7 +146,7 @@ impl Contract {
     }
 }
 
-/// Lets no object have a key that its schema does not name: what is not documented is not sent.
+/// Forbids keys that a schema does not name: the service must not send what is not documented.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -160,7 +160,7 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// The code is one that the document shows for the status.
+/// Checks that the document shows this code for the status.
 fn code_violation(content: &Value, answer: &Answer) -> Option<String> {
     let examples = content["examples"].as_object();
     let mut codes = examples.into_iter().flatten().map(|(_, example)| &example["value"]["error"]["code"]);
@@ -170,7 +170,7 @@ fn code_violation(content: &Value, answer: &Answer) -> Option<String> {
     (!documented).then(|| format!("the code {code} is not documented for status {}", answer.status))
 }
 
-/// What every answer carries, and every error besides.
+/// Checks the headers that every answer has, and those that every error has.
 fn header_violations(answer: &Answer, is_api: bool) -> Vec<String> {
     let is_error = answer.status >= 400;
     let mut violations = Vec::new();

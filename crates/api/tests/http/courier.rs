@@ -1,11 +1,11 @@
-//! A transport without a network: it takes what is sent, and answers what it is told to.
+//! A transport without a network: it keeps what is sent, and returns the outcome that a test sets.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use settle_notify::notification::Notification;
 use settle_notify::sender::{Attempt, Transport};
 
-/// Keeps every notification, and says that each was delivered unless told otherwise.
+/// Keeps every notification, and returns "delivered" unless a test sets another outcome.
 #[derive(Default)]
 pub struct Courier {
     taken: Mutex<Vec<(String, Notification)>>,
@@ -13,12 +13,12 @@ pub struct Courier {
 }
 
 impl Courier {
-    /// What comes of every attempt from now on.
+    /// Sets the outcome of every attempt from now on.
     pub fn answer(&self, outcome: Attempt) {
         *lock(&self.outcome) = Some(outcome);
     }
 
-    /// What was sent so far, and where to.
+    /// The notifications sent so far, and their URLs.
     pub fn taken(&self) -> Vec<(String, Notification)> {
         lock(&self.taken).clone()
     }

@@ -1,8 +1,8 @@
 //! A merchant with an endpoint, and the real dispatcher that sends to it.
 //!
-//! The test is the endpoint: it takes each request and says what comes of it. It is the clock, too: hours of
-//! retries pass in the time that the database needs. Nothing is waited for by the time it takes: the
-//! dispatcher's questions to the database tell the test what it has done.
+//! The test plays the endpoint: it takes each request and decides its outcome. It also moves the clock: hours
+//! of retries pass in the time that the database needs. It never waits for time to pass: it sees the
+//! dispatcher's queries, and so knows what the dispatcher has done.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 use settle_domain::delivery::RetryPolicy;
-use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::ids::{DeliveryId, KeeperId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_domain::settlement::parse;
 use settle_domain::time::Timestamp;
@@ -32,12 +32,12 @@ use tokio::time::timeout;
 use crate::merchant::{Merchant, settlement};
 use crate::service::Setup;
 
-/// How long a test waits for the dispatcher before it has failed.
+/// How long a test waits for the dispatcher before the test fails.
 const PATIENCE: Duration = Duration::from_secs(50);
 /// How long an attempt may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A request that waits for its answer. Dropped without one, the sender itself has failed.
+/// A request that waits for its answer. If it is dropped without one, the sender itself has failed.
 pub struct Request {
     pub url: String,
     pub notification: Notification,
@@ -45,7 +45,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Says what comes of the attempt.
+    /// Decides the outcome of the attempt.
     pub fn end(&mut self, attempt: Attempt) {
         let answer = self.answer.take().expect("it ends once");
         answer.send(attempt).expect("the dispatcher waits");
@@ -60,7 +60,7 @@ impl Request {
     }
 }
 
-/// The network, and the test behind it.
+/// A network with the test at the other end.
 struct Network(mpsc::UnboundedSender<Request>);
 
 #[async_trait]
@@ -73,18 +73,18 @@ impl Transport for Network {
     }
 }
 
-/// What the dispatcher has done.
+/// A step of the dispatcher.
 #[derive(Debug, PartialEq)]
 enum Step {
-    /// It has looked for what is due.
+    /// It has looked for merchants with deliveries that are due.
     Looked,
-    /// It has looked for what a merchant has due at a time, and found so many.
+    /// It has claimed a merchant's deliveries that are due at this time, and found this many.
     Claimed(Timestamp, usize),
-    /// It has recorded outcomes, so many of them, and so many of them changed their rows.
+    /// It has recorded this many outcomes, of which this many changed their rows.
     Recorded { outcomes: usize, changed: usize },
 }
 
-/// The store's own queue; the test hears of every step.
+/// The store's own queue; it tells the test of every step.
 struct Watched {
     queue: StoreQueue,
     steps: mpsc::UnboundedSender<Step>,
@@ -92,7 +92,7 @@ struct Watched {
 
 impl Watched {
     fn tell(&self, step: Step) {
-        // A dispatcher may outlive what its test wants to know.
+        // A dispatcher may outlive its test.
         let _ = self.steps.send(step);
     }
 }
@@ -141,7 +141,7 @@ impl DeliveryQueue for Watched {
     }
 }
 
-/// A dispatcher at work for a merchant.
+/// A dispatcher that serves one merchant.
 pub struct Dispatching {
     pub merchant: Merchant,
     requests: mpsc::UnboundedReceiver<Request>,
@@ -150,14 +150,14 @@ pub struct Dispatching {
 }
 
 impl Dispatching {
-    /// A merchant with an endpoint, and a dispatcher that serves it.
+    /// Makes a merchant with an endpoint, and starts a dispatcher.
     pub async fn start(setup: Setup) -> Dispatching {
         let merchant = setup.merchant().await;
         merchant.set_webhook().await;
         Dispatching::of(merchant).await
     }
 
-    /// A dispatcher that serves a merchant.
+    /// Starts a dispatcher for a merchant.
     pub async fn of(merchant: Merchant) -> Dispatching {
         let (requests, steps, running) = launch(&merchant);
         let mut this = Dispatching { merchant, requests, steps, running };
@@ -165,7 +165,7 @@ impl Dispatching {
         this
     }
 
-    /// The dispatcher dies, whatever it is doing, and another one is started.
+    /// Kills the dispatcher, whatever it is doing, and starts another one.
     pub async fn crash_and_restart(&mut self) {
         self.running.abort();
         let ended = (&mut self.running).await.expect_err("it was running");
@@ -174,7 +174,7 @@ impl Dispatching {
         self.until(|step| *step == Step::Looked).await;
     }
 
-    /// A settlement of the merchant completes. Gives what was recorded.
+    /// Completes a settlement of the merchant. Returns what was recorded.
     pub async fn settle(&self) -> Recorded {
         let mut object = settlement(Value::Object(serde_json::Map::new()));
         object["merchant_id"] = Value::from(self.merchant.id.to_string());
@@ -193,7 +193,7 @@ impl Dispatching {
         self.merchant.service.clock.now()
     }
 
-    /// Time passes.
+    /// Moves the clock.
     pub fn pass(&self, duration: Duration) {
         self.set(self.now().plus(duration));
     }
@@ -202,14 +202,14 @@ impl Dispatching {
         self.merchant.service.clock.set(now);
     }
 
-    /// The next request of the dispatcher, which is told to look.
+    /// Makes the dispatcher look, and waits for its next request.
     pub async fn request(&mut self) -> Request {
         self.wake();
         let request = timeout(PATIENCE, self.requests.recv()).await.expect("a request in time");
         request.expect("the dispatcher runs")
     }
 
-    /// The next attempt, from its request to its record.
+    /// The next attempt, from its request until its outcome is recorded.
     pub async fn attempt(&mut self, attempt: Attempt) -> Request {
         let mut request = self.request().await;
         request.end(attempt);
@@ -217,7 +217,7 @@ impl Dispatching {
         request
     }
 
-    /// Waits until an outcome is recorded. Gives the number of rows changed.
+    /// Waits until an outcome is recorded. Returns the number of changed rows.
     pub async fn recorded(&mut self) -> usize {
         match self.until(|step| matches!(step, Step::Recorded { .. })).await {
             Step::Recorded { outcomes: 1, changed } => changed,
@@ -225,7 +225,7 @@ impl Dispatching {
         }
     }
 
-    /// Whatever has ended, nothing is recorded of it: the dispatcher has had time to look around twice.
+    /// Lets the dispatcher look twice, and checks that it records nothing.
     pub async fn nothing_is_recorded(&mut self) {
         for _ in 0..2 {
             let step = self.until(|step| matches!(step, Step::Looked | Step::Recorded { .. })).await;
@@ -253,7 +253,7 @@ impl Dispatching {
         self.merchant.get("/v1/webhook/deliveries?limit=1").await.ok()["deliveries"][0].clone()
     }
 
-    /// Asks for a redelivery of the newest delivery.
+    /// Requests a redelivery of the newest delivery.
     pub async fn redeliver(&self) -> Value {
         let id = self.row().await["delivery_id"].as_str().expect("an id").to_owned();
         self.merchant.post(&format!("/v1/webhook/deliveries/{id}/redeliver")).await.ok()
@@ -269,7 +269,7 @@ impl Dispatching {
         assert_eq!(self.row().await["status"], "dead");
     }
 
-    /// Tells operations what they are to be told of.
+    /// Takes the alerts that are due and marks them as sent, as the alerter does.
     pub async fn alerts(&self) -> Vec<Alert> {
         let mut tx = self.merchant.service.store.begin().await.expect("a transaction");
         let alerts = tx.alert_take(self.now(), Timestamp::MAX, 100).await.expect("alerts");
@@ -322,11 +322,11 @@ fn launch(
             shutdown_timeout: TIMEOUT,
         },
     };
-    let id = DispatcherId::new(service.clock.now(), &*service.entropy);
+    let id = KeeperId::new(service.clock.now(), &*service.entropy);
     let leases = Arc::new(StoreLeases(service.store.clone()));
     let mut keeper = Keeper::new(leases, id, Keeper::lease_min(TIMEOUT));
     let dispatching = dispatcher.run(keeper.tenant(), std::future::pending());
-    // One task: who aborts it has killed the process.
+    // One task: aborting it is like killing the process.
     let process = async move {
         tokio::join!(keeper.run(), dispatching);
     };

@@ -1,4 +1,4 @@
-//! The error envelope wherever an error arises: routing, panics, a store that is away.
+//! The error envelope, wherever an error arises: in routing, by a panic, without a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -101,7 +101,7 @@ async fn a_path_is_taken_literally(setup: Setup) {
     }
 }
 
-/// The server library answers these itself, before there is a request: a bare status, without an envelope.
+/// The HTTP library answers these itself, before there is a request: only a status, without an envelope.
 async fn what_is_not_http_is_refused_and_the_connection_closed(setup: Setup) {
     let service = setup.start().await;
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000));
@@ -118,8 +118,8 @@ async fn what_is_not_http_is_refused_and_the_connection_closed(setup: Setup) {
     }
 }
 
-/// The client checks that each is a uuid v7; here, that no two are the same, and that ours is not the
-/// caller's.
+/// The test client checks that each id is a uuid v7. This test checks that no two are equal, and that the
+/// service does not take the caller's.
 async fn every_request_has_an_id_of_its_own(setup: Setup) {
     let merchant = setup.merchant().await;
     let theirs = "0190d3c4-7c00-7000-8000-0000000000ab";
@@ -153,7 +153,7 @@ async fn a_panic_is_a_500_that_does_not_say_why(mut setup: Setup) {
     let answer = merchant.post(&path).await;
     answer.refused(500, "internal_error");
     assert!(!answer.text.contains("distinctive"), "{}", answer.text);
-    // Nothing was left half done, and nothing is locked: the next one goes through.
+    // Nothing is half done or locked: the next request succeeds.
     assert_eq!(merchant.get("/v1/webhook/deliveries?status=dead").await.ok()["total"], 1);
     merchant.post(&path).await.ok();
 }
@@ -169,7 +169,7 @@ async fn a_store_that_is_away_is_a_503_that_does_not_say_why(setup: Setup) {
         let error = answer.refused(503, "internal_error");
         assert_eq!(error["message"], "An internal error occurred. Please try again later.");
     }
-    // What needs no store is answered as ever.
+    // A request that needs no store is answered as usual.
     merchant.service.ask("GET", "/v1/webhook").send().await.refused(401, "invalid_credentials");
     merchant.get("/nowhere").await.refused(404, "not_found");
 }

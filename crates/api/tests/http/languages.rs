@@ -1,4 +1,4 @@
-//! `error.message` in the caller's language, `error.code` in none.
+//! `error.message` is in the caller's language; `error.code` is the same in all.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ on_both_stores! {
     errors_outside_of_operations_are_translated_too,
 }
 
-/// What a code says in a language, from the table of codes.
+/// The message of a code in a language, from the table of codes.
 fn message(code: &str, language: &str) -> String {
     let table: Value = serde_json::from_str(include_str!("../../../domain/tests/data/error_codes.json"))
         .expect("error_codes.json is JSON");
@@ -22,7 +22,7 @@ fn message(code: &str, language: &str) -> String {
     row["messages"][language].as_str().expect("a message").to_owned()
 }
 
-/// Asks without a key, in the given languages.
+/// Sends a request without a key, with the given languages.
 async fn refused(service: &Service, path: &str, accept: &str) -> (String, Value) {
     let answer = service.ask("GET", path).header("accept-language", accept).send().await;
     (answer.header("content-language").unwrap().to_owned(), answer.json()["error"].clone())

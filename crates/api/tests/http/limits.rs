@@ -1,4 +1,4 @@
-//! Bounds on what a caller may ask for, how often, and how slowly.
+//! Bounds on what a caller may request, how often, and how slowly.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub const BAD_LIMITS: [&str; 13] = [
 pub const BAD_OFFSETS: [&str; 9] =
     ["-1", "10001", "abc", "", "1.0", "+5", "%2B5", "9223372036854775808", "99999999999999999999999999"];
 
-/// Waiting for this long is what the slow clients of these tests are cut off after.
+/// The time after which the service cuts off the slow clients of these tests.
 const SHORT: Duration = Duration::from_millis(200);
 
 fn number(value: u32) -> NonZeroU32 {
@@ -58,7 +58,7 @@ fn the_defaults_are_those_of_the_decisions() {
     assert_eq!(limits.body_bytes_max, 64 * 1_024);
 }
 
-/// One request a second, and this many at once.
+/// One request per second, and this many at once.
 fn limited(mut setup: Setup, burst: u32) -> Setup {
     setup.limits.requests_per_second = Some(number(1));
     setup.limits.requests_burst = number(burst);
@@ -75,7 +75,7 @@ async fn too_many_requests_are_a_429_that_says_when_to_come_back(setup: Setup) {
     assert_eq!(refused.header("ratelimit-policy"), Some("\"key\";q=3;w=3"));
 }
 
-/// Asks until a key is refused: how many requests were admitted, and the refusal.
+/// Sends requests until one is refused: returns how many were admitted, and the refusal.
 async fn exhaust(merchant: &Merchant) -> (usize, Answer) {
     const REQUESTS_MAX: usize = 1_000;
     for admitted in 0..REQUESTS_MAX {
@@ -167,7 +167,7 @@ async fn more_connections_than_allowed_wait_their_turn(mut setup: Setup) {
     setup.server.connections_max = 1;
     setup.server.header_timeout = SHORT;
     let merchant = setup.merchant().await;
-    // This one takes the only place until it is cut off.
+    // This connection takes the only place until it is cut off.
     let mut first = Connection::open(&merchant.service).await;
     first.write("GET").await;
     merchant.get("/v1/webhook").await.ok();
@@ -178,7 +178,7 @@ async fn an_answer_left_unread_frees_its_place(mut setup: Setup) {
     setup.server.connections_max = 1;
     setup.server.write_timeout = SHORT;
     let merchant = setup.merchant().await;
-    // More answers than the sockets' buffers hold, and nobody reads them.
+    // More answers than the buffers of the sockets hold, and nobody reads them.
     let mut unread = Connection::open(&merchant.service).await;
     unread.write("GET /openapi.json HTTP/1.1\r\nhost: settle\r\n\r\n".repeat(200)).await;
     merchant.get("/v1/webhook").await.ok();

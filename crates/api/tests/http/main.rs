@@ -4,8 +4,8 @@
 //! store, SQLite's or PostgreSQL's, and the bounds to serve it with. [`on_both_stores!`] turns it into one
 //! test a store, as `webhook::show::sqlite::…` and `webhook::show::postgres::…`.
 //!
-//! Every answer that a test receives is held against the committed `openapi.json` by [`contract`], whatever
-//! the test itself looks at: what a handler says and the document does not is a failure.
+//! [`contract`] checks every answer that a test receives against the committed `openapi.json`, whatever the
+//! test itself looks at: anything undocumented in an answer is a failure.
 
 #![expect(
     clippy::expect_used,

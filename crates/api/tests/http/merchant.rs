@@ -1,4 +1,4 @@
-//! A merchant's engineer: a key, and an HTTP client that holds every answer against the contract.
+//! A merchant's client: a key, and an HTTP client that checks every answer against the contract.
 
 use std::net::SocketAddr;
 
@@ -51,7 +51,7 @@ impl Merchant {
         self.put("/v1/webhook", &body).await.ok();
     }
 
-    /// Records settlements: each is [`settlement`] with the given fields put in.
+    /// Records settlements: each is [`settlement`] with the given fields replaced.
     pub async fn record(&self, settlements: impl IntoIterator<Item = Value>) {
         let new: Vec<NewSettlement> = settlements
             .into_iter()
@@ -68,7 +68,7 @@ impl Merchant {
         }
     }
 
-    /// Enqueues a delivery at the given time, and takes it through the given events at that same time.
+    /// Enqueues a delivery at the given time, and applies the given events to it at that time.
     pub async fn delivery(&self, created_at: Timestamp, events: &[DeliveryEvent]) -> NewDelivery {
         let new = fixtures::delivery(self.id, created_at);
         fixtures::enqueue(&*self.service.store, std::slice::from_ref(&new)).await;
@@ -81,7 +81,7 @@ impl Merchant {
         self.delivery(created_at, &vec![failed(); 8]).await
     }
 
-    /// Stores what becomes of a pending delivery.
+    /// Applies events to a pending delivery, and stores the result.
     pub async fn happen(&self, mut delivery: Delivery, events: &[DeliveryEvent], at: Timestamp) {
         for event in events {
             delivery.apply(event.clone(), at, &RetryPolicy::default()).expect("the state allows it");
@@ -103,7 +103,7 @@ pub fn answered() -> DeliveryEvent {
     DeliveryEvent::Answered { response_status: 204 }
 }
 
-/// A settlement record as a merchant sees it, with some fields put in.
+/// A settlement record as a merchant sees it, with the given fields replaced.
 pub fn settlement(fields: Value) -> Value {
     let mut settlement = json!({
         "settlement_id": fixtures::unique_uuid(),
@@ -148,7 +148,7 @@ impl Ask {
         }
     }
 
-    /// Adds a header; one of the same name stays.
+    /// Adds a header; another one of the same name stays.
     pub fn header(self, name: &str, value: &str) -> Ask {
         self.header_bytes(name, value.as_bytes())
     }
@@ -167,7 +167,7 @@ impl Ask {
         self
     }
 
-    /// Sends it, and holds the answer against the contract.
+    /// Sends it, and checks the answer against the contract.
     pub async fn send(self) -> Answer {
         let (method, path) = (self.method.clone(), self.path.clone());
         let answer = self.exchange().await;
@@ -175,7 +175,7 @@ impl Ask {
         answer
     }
 
-    /// Sends it to something that is not the merchant API.
+    /// Sends it to another listener than the merchant API, without the contract check.
     pub async fn exchange(self) -> Answer {
         let stream = TcpStream::connect(self.address).await.expect("the service listens");
         let (mut sender, connection) =

@@ -11,7 +11,6 @@ mod authentication;
 mod client;
 mod limits;
 mod listener;
-mod recorder;
 mod settlements;
 
 use listener::{Listener, state};

@@ -1,4 +1,4 @@
-//! What must never be seen: internal pricing in an answer, a key or a secret in a log.
+//! What nobody may see: internal pricing in an answer, a key or a secret in a log.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -46,7 +46,7 @@ async fn internal_pricing_is_never_exposed(setup: Setup) {
     }
 }
 
-/// Everything that is logged, at every level.
+/// Collects everything that is logged, at every level.
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<Vec<u8>>>);
 
@@ -94,7 +94,7 @@ async fn neither_key_nor_secret_is_logged(setup: Setup) {
     }
 }
 
-/// Goes through everything that touches a key or a secret, going well and badly; gives a request's id.
+/// Makes every kind of request with a key or a secret, good and bad; returns a request's id.
 async fn use_secrets(merchant: &Merchant, secret: &str) -> String {
     let url = "https://merchant.example/hook";
     for body in [

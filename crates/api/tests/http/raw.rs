@@ -1,4 +1,4 @@
-//! A connection on which a test writes what no client would: half requests, bad bytes, chunks.
+//! A connection on which a test writes bytes that no HTTP client would: half requests, bad bytes, chunks.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::answer::Answer;
 use crate::contract::Contract;
 use crate::service::Service;
 
-/// How long a test waits for the service before it has failed.
+/// How long a test waits for the service before the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A connection to the service.
@@ -23,7 +23,7 @@ impl Connection {
         Connection::to(service.address).await
     }
 
-    /// A connection to something that is not the merchant API.
+    /// A connection to another listener than the merchant API.
     pub async fn to(address: SocketAddr) -> Connection {
         Connection(TcpStream::connect(address).await.expect("the service listens"))
     }
@@ -32,12 +32,12 @@ impl Connection {
         self.0.write_all(bytes.as_ref()).await.expect("the service reads");
     }
 
-    /// Says that nothing more will be written.
+    /// Ends writing; reading goes on.
     pub async fn close_half(&mut self) {
         self.0.shutdown().await.expect("the connection is open");
     }
 
-    /// Everything that comes until the service closes the connection.
+    /// Reads everything until the service closes the connection.
     pub async fn read_to_close(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let read = self.0.read_to_end(&mut bytes);
@@ -46,7 +46,7 @@ impl Connection {
         bytes
     }
 
-    /// The next answer, held against the contract.
+    /// The next answer, checked against the contract.
     pub async fn answer(&mut self, method: &str, path: &str) -> Answer {
         let answer = self.next().await;
         Contract::committed().hold(method, path, &answer);

@@ -1,4 +1,4 @@
-//! The service under test: the real router behind a real listener, with a scratch store behind it.
+//! The service under test: the real router behind a real listener, on a scratch store.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use crate::courier::Courier;
 use crate::merchant::{Ask, Merchant};
 
-/// The present, as the service sees it until a test moves its clock.
+/// The time on the service's clock until a test moves it.
 pub const NOW: &str = "2026-02-01T12:00:00.000001+00:00";
 /// A master key.
 const MASTER_KEY: &str = "5e771e5e771e5e771e5e771e5e771e5e771e5e771e5e771e5e771e5e771e5e77";
@@ -35,9 +35,9 @@ pub struct Setup {
     pub limits: Limits,
     /// The bounds of the listener.
     pub server: ServerLimits,
-    /// Another clock than the one a test moves by hand.
+    /// A clock instead of the one that a test moves by hand.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Another resolver than the stub.
+    /// A resolver instead of the stub.
     pub resolver: Option<Arc<dyn Resolve>>,
 }
 
@@ -128,7 +128,7 @@ fn stub() -> StubResolver {
 }
 
 async fn until(mut stopped: watch::Receiver<bool>) {
-    // A sender that is gone belongs to a test that has ended.
+    // If the sender is gone, its test has ended.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 

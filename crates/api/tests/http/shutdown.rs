@@ -1,4 +1,4 @@
-//! Stopping: what is under way is finished, what comes later is not taken.
+//! A stop: requests under way are finished, later ones are not accepted.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ on_both_stores! {
     a_request_that_never_ends_is_cut_off,
 }
 
-/// A resolver that says when it is asked, and answers when it is told to.
+/// A resolver that tells when it is asked, and answers when the test says so.
 #[derive(Default)]
 struct Gate {
     asked: Notify,
@@ -44,7 +44,7 @@ async fn a_request_under_way_is_finished(mut setup: Setup) {
     gate.asked.notified().await;
 
     merchant.service.stop();
-    // Stopping has begun as soon as nobody else is let in.
+    // The stop has begun when no connection is accepted any more.
     while TcpStream::connect(merchant.service.address).await.is_ok() {
         tokio::task::yield_now().await;
     }
@@ -60,7 +60,7 @@ async fn an_idle_connection_does_not_hold_it_up(setup: Setup) {
     let mut idle = Connection::open(&merchant.service).await;
     let request =
         format!("GET /v1/webhook HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer {}\r\n\r\n", merchant.key);
-    // Kept alive after this answer.
+    // This connection stays open after its answer.
     idle.write(request).await;
     idle.answer("GET", "/v1/webhook").await.ok();
     merchant.service.stop();

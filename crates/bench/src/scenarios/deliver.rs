@@ -1,4 +1,4 @@
-//! Notifications recorded in batches, and one a call.
+//! Deliver: notifications of settlements recorded in batches, and one a call.
 
 use super::{BATCH, BATCH_CALLERS, CALLERS, Measured, Plan, Setup, per_second};
 use crate::error::BenchError;
@@ -6,7 +6,7 @@ use crate::figures::{Figure, number};
 use crate::load::Load;
 use crate::plot::Arrived;
 
-/// Notifications recorded through the operator API, from the first call to the last arrival.
+/// Records settlements through the operator API, and measures from the first call to the last arrival.
 pub(crate) async fn deliver(plan: &Plan, batched: bool) -> Result<Measured, BenchError> {
     let setup = Setup::start(plan, plan.scale.merchants, plan.scale.notifications).await?;
     let (batch, callers) = if batched { (BATCH, BATCH_CALLERS) } else { (1, CALLERS) };

@@ -1,8 +1,8 @@
-//! What the same page, claim and record cost when there is more in the store.
+//! Growth: the cost of the same page, claim and record with more and more rows in the store.
 //!
-//! The sizes are measured minutes apart, and the machine is not the same a minute later. So after every call
-//! comes another one that asks the store for no row of it, and growth is measured against that: in rounds, of
-//! which the middle one counts.
+//! The sizes are measured minutes apart, and the machine does not stay equally fast. So each call is followed
+//! by a reference call, which reads no row that grows, and the cost is taken relative to it. Of several
+//! rounds the median counts.
 
 use std::time::Instant;
 
@@ -19,52 +19,53 @@ use crate::history::History;
 use crate::load::batch;
 use crate::service::Service;
 
-/// Deliveries that a claim asks for: half the window of a merchant that answers well, as it is asked for.
+/// Deliveries that a claim asks for: a lane claims when half its window is free, and the window of a healthy
+/// endpoint grows to 64 by default.
 const CLAIMED: u32 = 32;
-/// What is measured, in the order in which it is measured at each size.
+/// The costs, in the order in which they are measured at each size.
 const COSTS: [&str; 4] = ["record", "claim", "page of settlements", "page of deliveries"];
-/// Asks the store for its migrations, of which there are always as many.
+/// The reference call. It asks the store only for its migrations, whose number never changes.
 const BESIDE: &str = "/readyz";
-/// How much dearer ten times the rows may make it.
+/// The factor by which a cost may grow when the rows become ten times as many.
 const DECADE_MAX: f64 = 1.15;
 
 /// How often each cost is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Samples {
-    /// An odd number.
+    /// Rounds; an odd number, so that there is a middle one.
     pub(crate) rounds: usize,
-    /// Calls that record in a round, and settlements in each.
+    /// Calls in a round that record, and settlements in each call.
     pub(crate) records: usize,
     pub(crate) record_rows: usize,
-    /// Claims in a round, and pages of each kind.
+    /// Claims in a round, and pages of each kind in a round.
     pub(crate) reads: usize,
 }
 
 impl Samples {
-    /// Calls that are made before any is counted: caches and plans are the same at each size then.
+    /// Calls before those that count, so that caches and plans are in the same state at each size.
     const fn warm_up(calls: usize) -> usize {
         calls / 4
     }
 
-    /// Settlements that measuring adds.
+    /// Settlements that the measurement itself adds.
     fn rows(self) -> usize {
         self.rounds * (self.records + Samples::warm_up(self.records)) * self.record_rows
     }
 }
 
-/// The cost at each size, all of it one merchant's. Nobody asks for a vacuum or an analysis in between: a
-/// store must be good as it is.
+/// The costs at each size; one merchant owns all rows. Nothing asks the store for a vacuum or an analysis in
+/// between: it must be fast without.
 ///
-/// Gives the history too, for whoever needs one.
+/// Also returns the history, for another scenario.
 pub(crate) async fn growth(plan: &Plan) -> Result<(Measured, History), BenchError> {
     let mut history = History::new(plan.store).await?;
     let token = history.scratch.operator(&history.context).await?;
-    // Without the dispatcher: what is recorded stays pending until the claims are measured.
+    // Without the dispatcher recorded deliveries stay pending until the claims are measured.
     let service = Service::start_without_dispatcher(&history.scratch).await?;
     let usage = Usage::begin(&history.scratch);
     let mut costs: Vec<Vec<Cost>> = Vec::new();
     for size in plan.scale.sizes {
-        // As many as there should be are there in the middle of it.
+        // The measurement adds rows: halfway through, the store has exactly this size.
         history.grow(size - plan.scale.samples.rows() / 2, &plan.progress).await?;
         plan.progress.step(&format!("measuring with {}", short(*size)), 0);
         costs.push(measure(&mut history, &service, &token, plan.scale.samples).await?);
@@ -74,7 +75,7 @@ pub(crate) async fn growth(plan: &Plan) -> Result<(Measured, History), BenchErro
     Ok((Measured::of(figures), history))
 }
 
-/// The costs at the present size, in the order of their names.
+/// The costs at the present size, in the order of [`COSTS`].
 async fn measure(
     history: &mut History,
     service: &Service,
@@ -95,7 +96,7 @@ async fn measure(
     Ok(costs.into_iter().filter_map(middle).collect())
 }
 
-/// The round that is neither cheap nor dear, against the call beside it.
+/// The median round, by the cost relative to the reference call.
 fn middle(mut rounds: Vec<Cost>) -> Option<Cost> {
     rounds.sort_by(|one, other| one.ratio().total_cmp(&other.ratio()));
     rounds.get(rounds.len() / 2).copied()
@@ -134,7 +135,7 @@ async fn page(history: &History, service: &Service, path: &str, reads: usize) ->
     Ok(times.cost(reads))
 }
 
-/// What an answer took, in nanoseconds.
+/// How long an answer took, in nanoseconds.
 async fn get(client: &mut Client, path: &str, key: &str) -> Result<u64, BenchError> {
     let asked = Instant::now();
     let (status, _) = client.get(path, key).await?;
@@ -161,7 +162,7 @@ async fn claim(history: &History, service: &Service, reads: usize) -> Result<Cos
     Ok(times.cost(reads))
 }
 
-/// What calls took, and what those beside them took, in nanoseconds.
+/// How long calls took, and the reference calls beside them, in nanoseconds.
 #[derive(Default)]
 struct Times {
     took: Vec<u64>,
@@ -169,13 +170,13 @@ struct Times {
 }
 
 impl Times {
-    /// Of the last so many: what came before warmed up.
+    /// The cost over the last `number` calls; those before only warmed up.
     fn cost(&self, number: usize) -> Cost {
         Cost { took: least(&self.took, number), beside: least(&self.beside, number) }
     }
 }
 
-/// What a call costs, and the one beside it, in microseconds.
+/// The cost of a call and of the reference call beside it, in microseconds.
 #[derive(Clone, Copy)]
 struct Cost {
     took: f64,
@@ -192,14 +193,14 @@ fn nanos(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the fastest tenth of the last so many took at most, in microseconds. What a neighbour or the disk
-/// adds now and then is no cost of the rows; it moves a median by more than the target allows.
+/// The time that the fastest tenth of the last `number` calls did not exceed, in microseconds. Other work on
+/// the machine or disk slows single calls; it moves a median by more than the target allows.
 fn least(took: &[u64], number: usize) -> f64 {
     let counted = &took[took.len().saturating_sub(number)..];
     counted.iter().copied().collect::<Durations>().percentile(0.1) / 1e3
 }
 
-/// Each cost at each size, and then how it changed from each size to the next.
+/// Each cost at each size, and the factor from each size to the next.
 fn figures(sizes: &[usize], costs: &[Vec<Cost>]) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (position, name) in COSTS.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What others notice of a merchant whose endpoint hangs.
+//! Isolation: what other merchants notice when one merchant's endpoint hangs.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::BenchError;
 use crate::figures::{Figure, number};
 use crate::load::{Load, at_rate};
 
-/// Others' latency while one merchant's endpoint hangs on everything that is due.
+/// The latency of other merchants while all deliveries of one merchant hang.
 pub(crate) async fn isolation(plan: &Plan) -> Result<Measured, BenchError> {
     const RATE: u32 = 100;
     let count = usize::try_from(u64::from(RATE) * plan.scale.steady.as_secs().max(1)).unwrap_or(0);
@@ -32,7 +32,8 @@ pub(crate) async fn isolation(plan: &Plan) -> Result<Measured, BenchError> {
     let (_kept, address) = setup.address();
     load.post(BATCH_CALLERS, address).await;
     plan.progress.step("beside", 4 * count);
-    // As before: what recording leaves to be done, on the disk and by PostgreSQL, is not what is measured.
+    // The first measurement does not count: after recording, the disk and PostgreSQL still have work to
+    // finish.
     let (_, lost_settling) = measure(2 * count..3 * count).await;
     let (beside, lost_beside) = measure(3 * count..4 * count).await;
     let lost = number(lost_warming + lost_alone + lost_settling + lost_beside);

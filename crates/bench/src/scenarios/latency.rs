@@ -1,4 +1,4 @@
-//! How long a notification takes, at steady rates.
+//! Latency: how long a notification takes from the call to its arrival, at steady rates.
 
 use super::{Measured, Plan, Setup, micros_to_ms};
 use crate::durations::Durations;
@@ -7,7 +7,7 @@ use crate::figures::{Figure, number};
 use crate::load::at_rate;
 use crate::plot::Latencies;
 
-/// From a call to the arrival, at steady rates.
+/// Measures the latency at two steady rates.
 pub(crate) async fn latency(plan: &Plan) -> Result<Measured, BenchError> {
     let (mut figures, mut latencies) = (Vec::new(), Vec::new());
     for (rate, p50_max, p99_max) in [(50, Some(2.0), 4.0), (500, None, 10.0)] {

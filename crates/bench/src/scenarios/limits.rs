@@ -1,4 +1,5 @@
-//! What the machine can do at most: the same client without store and signing, the store without us.
+//! Limits: the most this machine can do. The same client without store and signing, and the database without
+//! Settle.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use crate::load::completed;
 use crate::process::cpu_seconds;
 use crate::scratch::{Scratch, Shop};
 
-/// Posts of a merchant under way at once. Which is best depends on the machine: the best counts.
+/// Posts of a merchant under way at once. The best number depends on the machine, so the best result counts.
 const WINDOWS: [usize; 3] = [1, 3, 10];
 
-/// The limits, each measured in the way that the service works.
+/// The limits, each measured the way the service works.
 pub(crate) async fn limits(plan: &Plan) -> Result<Measured, BenchError> {
     let scratch = Scratch::new(plan.store).await?;
     let (mut best, mut lost) = (Posts::default(), 0);
@@ -46,7 +47,7 @@ pub(crate) async fn limits(plan: &Plan) -> Result<Measured, BenchError> {
     Ok(Measured::of(figures))
 }
 
-/// What came of posting.
+/// The result of posting.
 #[derive(Default)]
 struct Posts {
     per_second: f64,
@@ -55,7 +56,7 @@ struct Posts {
     receiver_seconds: f64,
 }
 
-/// The same notification by the same client in a process of its own, without store and signing.
+/// The same client posts the same notification from a process of its own, without store and signing.
 async fn bare_posts(scratch: &Scratch, plan: &Plan, window: usize) -> Result<Posts, BenchError> {
     let scale = plan.scale;
     let arrivals = Arrivals::of(scale.notifications, &plan.progress);
@@ -78,7 +79,7 @@ async fn bare_posts(scratch: &Scratch, plan: &Plan, window: usize) -> Result<Pos
         return Err(BenchError::Failed("the bare client failed".to_owned()));
     }
     let times = arrivals.times();
-    // From the first arrival on: the start of the process is not what is measured.
+    // From the first arrival on, so that the start of the process does not count.
     let micros = times.first().zip(times.last()).map_or(0, |(first, last)| last - first);
     Ok(Posts {
         per_second: super::per_second(times.len(), micros),
@@ -88,7 +89,8 @@ async fn bare_posts(scratch: &Scratch, plan: &Plan, window: usize) -> Result<Pos
     })
 }
 
-/// Transactions a second of the bare store: of a thousand rows each, and of one row each by many callers.
+/// Transactions per second of the bare database: with 1,000 rows each, and with one row each from many
+/// callers.
 async fn bare_commits(scratch: &Scratch, time: Duration) -> Result<(f64, f64), BenchError> {
     let merchant_id = MerchantId::new(SystemClock.now(), &SystemEntropy);
     let shop = Shop { merchant_id, api_key: String::new() };

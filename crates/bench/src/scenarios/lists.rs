@@ -1,4 +1,4 @@
-//! Pages, as many as can be had.
+//! Lists: how many pages per second the merchant API serves.
 
 use std::time::{Duration, Instant};
 
@@ -11,16 +11,16 @@ use crate::load::Load;
 use crate::scratch::StoreKind;
 use crate::service::MemoryPage;
 
-/// What is asked for.
+/// The pages, by name and path.
 const PAGES: [(&str, &str); 3] = [
     ("settlements", "/v1/settlements?limit=50"),
     ("deliveries", "/v1/webhook/deliveries?limit=50"),
     ("deliveries delivered", "/v1/webhook/deliveries?limit=50&status=delivered"),
 ];
 
-/// Settlements of the merchant whose pages are asked for.
+/// Settlements of the merchant whose pages are read.
 const ROWS: usize = 2_000;
-/// Rows of a page, and what is in each of them once.
+/// Rows of a page, and a text that each row contains once.
 const PAGE_ROWS: usize = 50;
 const MARK: &[u8] = b"\"settlement_id\":";
 
@@ -41,7 +41,7 @@ pub(crate) async fn lists(plan: &Plan) -> Result<Measured, BenchError> {
         plan.progress.step(name, 0);
         let (rate, p99) = hammer(setup.service.api, path, key, 200, plan.scale.flood).await?;
         plan.progress.step(&format!("{name} from memory"), 0);
-        // At once after it, so that both find the machine in the same mood.
+        // Measured right afterwards, so that the machine is in the same condition.
         let page = Client::connect(setup.service.api).await?.page(path, key).await?;
         let rows = page.windows(MARK.len()).filter(|window| *window == MARK).count();
         if rows != PAGE_ROWS {
@@ -64,7 +64,7 @@ pub(crate) async fn lists(plan: &Plan) -> Result<Measured, BenchError> {
     Ok(Measured::of(figures))
 }
 
-/// Asks for the same page over all connections for a while: requests a second, and the 99th percentile.
+/// Reads the same page over all connections for a while: requests per second, and the 99th percentile.
 async fn hammer(
     address: std::net::SocketAddr,
     path: &str,

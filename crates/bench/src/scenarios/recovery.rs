@@ -1,4 +1,4 @@
-//! What a crash costs.
+//! Recovery: what a crash costs.
 
 use std::sync::atomic::Ordering;
 
@@ -20,7 +20,7 @@ pub(crate) async fn recovery(plan: &Plan) -> Result<Measured, BenchError> {
         async move { load.post(BATCH_CALLERS, address).await }
     });
     setup.arrivals.wait_for(plan.scale.notifications / 2, plan.scale.patience).await;
-    // No more calls: what was accepted until now must arrive.
+    // No more calls: every accepted settlement must arrive.
     load.next.store(plan.scale.notifications, Ordering::Relaxed);
     plan.progress.step("after the crash", load.accepted());
     let before = setup.service.cpu_seconds();

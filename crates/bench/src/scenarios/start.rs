@@ -1,4 +1,4 @@
-//! How soon the service is ready, and what it takes then.
+//! Start: how soon the service is ready, and how much memory it uses when idle.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::history::History;
 use crate::scratch::Scratch;
 use crate::service::Service;
 
-/// Starts that are measured; the median counts.
+/// Starts to measure; the median counts.
 const STARTS: usize = 5;
-/// Rows that the store has at least.
+/// Rows to which the history is filled at most; one that `growth` has left may have more.
 const ROWS_MAX: usize = 1_000_000;
-/// How long a service is left alone before its memory is read.
+/// How long the service idles before its memory is read.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// From the start of the process to ready, with nothing in the store and with a long history, which is filled
-/// in unless there is one.
+/// Measures from the start of the process to ready, on an empty store and on one with a long history: the
+/// given one, or a new one.
 pub(crate) async fn start(plan: &Plan, history: Option<History>) -> Result<Measured, BenchError> {
     let empty = Scratch::new(plan.store).await?;
     empty.open().await?.store.close().await;

@@ -1,4 +1,4 @@
-//! The assets the service knows, and the number of decimals each can transfer.
+//! The assets that the service knows, and the number of decimals that each can transfer.
 
 /// How many decimals an asset can transfer, or `None` for an unknown code. Codes are upper case.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Decimals as text: the one accepted notation, how it is printed, and its form in JSON.
+//! Decimals as text: the one notation we accept, how we print it, and its form in JSON.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ pub enum DecimalFault {
     /// superfluous leading zero, a point without digits on both sides, or nothing at all.
     #[error("not a decimal in plain notation")]
     NotPlain,
-    /// Longer than [`Decimal::TEXT_BYTES_MAX`]; the text was not looked at.
+    /// Longer than [`Decimal::TEXT_BYTES_MAX`]; nobody read the text.
     #[error("longer than {} bytes", Decimal::TEXT_BYTES_MAX)]
     TooLong,
     /// More significant digits than [`Decimal::SIGNIFICANT_DIGITS_MAX`].
@@ -55,8 +55,8 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Plain notation at the decimal's own scale. Width, precision and sign flags are ignored: a precision that
-/// cut digits off would print another amount.
+/// Plain notation at the decimal's own scale. It ignores width, precision and sign flags: a precision that
+/// cuts digits off would print another amount.
 impl fmt::Display for Decimal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scale = usize::from(self.scale);
@@ -91,7 +91,7 @@ impl<'de> Deserialize<'de> for Decimal {
     }
 }
 
-/// Takes strings alone: a JSON number may have passed through a float before it came here.
+/// Accepts only strings: a JSON number may have passed through a float on its way.
 struct DecimalVisitor;
 
 impl Visitor<'_> for DecimalVisitor {

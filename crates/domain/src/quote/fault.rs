@@ -1,6 +1,6 @@
 //! Why there is no quote.
 
-/// What stands in the way of a quote: the caller sees `quote_refused`, the log sees this. The first two are
+/// The reason for a refused quote. The caller sees `quote_refused`, the log shows this. The first two are
 /// results, the others are broken preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum QuoteFault {

@@ -91,7 +91,7 @@ fn the_largest_gross_is_paid_and_the_next_is_refused() {
     let next = QuoteInput { amount: decimal("100000000000000000000000000000000"), ..base };
     assert_eq!(outcome(next), Err(QuoteFault::OutOfRange));
 
-    // The payout alone would fit: the gross has to fit too.
+    // The payout alone would fit, but the gross must fit too.
     let halved = QuoteInput { fee_percentage: decimal("50"), ..next };
     assert_eq!(outcome(halved), Err(QuoteFault::OutOfRange));
 }

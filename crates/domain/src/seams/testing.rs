@@ -1,4 +1,4 @@
-//! A clock and a randomness that tests and simulations control. Nothing that runs can reach them.
+//! A clock and a source of randomness that tests control. The service is built without this feature.
 
 use std::sync::Mutex;
 
@@ -28,7 +28,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Randomness that repeats itself for the same seed: for tests and simulations, never for keys.
+/// Randomness that repeats for the same seed: for tests and simulations, never for keys.
 #[derive(Debug)]
 pub struct SeededEntropy(Mutex<u64>);
 
@@ -44,7 +44,7 @@ impl Entropy for SeededEntropy {
     fn fill(&self, bytes: &mut [u8]) {
         let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         for chunk in bytes.chunks_mut(8) {
-            // SplitMix64: well spread, and one number of state.
+            // SplitMix64: it spreads well and needs one number of state.
             *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut word = *state;
             word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

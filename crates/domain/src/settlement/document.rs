@@ -1,5 +1,5 @@
-//! Reading a JSON document that is one settlement or a list of them. Each is taken in as it comes: there is
-//! never a tree of more than one.
+//! Reading a JSON document that is one settlement or a list of them. The reader parses one element after the
+//! other, so memory never holds the JSON tree of more than one.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use super::object::{UniqueKeys, UniqueKeysVisitor};
 use super::{CompletedSettlement, ImportFault, parse};
 
-/// What a document holds.
+/// The content of a document.
 #[derive(Debug)]
 pub struct Document {
-    /// Whether it is a list, whose elements have numbers.
+    /// Whether it is a list; then messages number its elements.
     pub is_list: bool,
-    /// Each settlement, or everything that is wrong with it.
+    /// Each settlement, or all its problems.
     pub settlements: Vec<Result<CompletedSettlement, Vec<ImportFault>>>,
-    /// Elements beyond those that were to be read at most: they are counted and no more.
+    /// Elements beyond the limit: counted, but not read.
     pub surplus: usize,
 }
 
-/// Reads a document, of a list at most the given number of elements. What is not JSON, or neither an object
-/// nor a list of objects, or has a key twice, cannot be read at all.
+/// Reads a document, and at most the given number of elements of a list. It fails on text that is not JSON,
+/// on anything but an object or a list of objects, and on a repeated key.
 pub fn parse_document(json: &[u8], settlements_max: usize) -> Result<Document, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let document = deserializer.deserialize_any(DocumentVisitor { settlements_max })?;

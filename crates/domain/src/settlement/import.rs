@@ -1,7 +1,11 @@
 //! Reading a completed settlement from outside: the record's fields, `merchant_id`, and optionally `pricing`.
 //!
-//! Every problem of an object is found at once and names its field. Nothing is guessed: an unknown field is
-//! refused, because a mistyped optional one would otherwise be lost in silence.
+//! The parser finds every problem of an object at once and names its field. It guesses nothing: it refuses an
+//! unknown field, because a mistyped optional field would otherwise be lost in silence.
+//!
+//! Amounts get the scale of their asset; the parser refuses an amount with more decimals. An asset that is
+//! not in our table keeps the scale it came with: refusing it would keep an operator from recording a payment
+//! that did happen.
 
 use std::fmt;
 use std::str::FromStr;
@@ -23,7 +27,7 @@ const CURRENCY_BYTES_MAX: usize = 16;
 const MERCHANT_ID: &str = "merchant_id";
 const PRICING: &str = "pricing";
 
-/// What is wrong with one field of an imported settlement.
+/// A problem with one field of an imported settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportFault {
     /// The field's name.
@@ -51,7 +55,7 @@ pub fn parse(object: &Map<String, Value>) -> Result<CompletedSettlement, Vec<Imp
     }
 }
 
-/// Reads each field before any is unwrapped, so that all problems are found.
+/// Reads every field before it unwraps any, so that it finds all problems.
 fn read(fields: &mut Fields<'_>) -> Option<CompletedSettlement> {
     let merchant_id: Option<MerchantId> = fields.parsed(MERCHANT_ID);
     let settlement_id = fields.parsed("settlement_id");
@@ -131,7 +135,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field that may be absent or null; otherwise the given reading decides.
+    /// A field that may be absent or null; `read` parses any other value.
     fn nullable<T>(&mut self, field: &str, read: impl FnOnce(&mut Self, &str) -> Option<T>) -> Option<T> {
         match self.object.get(field) {
             None | Some(Value::Null) => None,
@@ -165,7 +169,7 @@ impl<'a> Fields<'a> {
         Some(text.to_owned())
     }
 
-    /// An amount, at the fixed scale of its asset. An asset we do not know keeps the scale it came with.
+    /// An amount at the scale of its asset, if we know the asset.
     fn amount(&mut self, field: &str, asset: Option<&str>) -> Option<Decimal> {
         let amount: Decimal = self.parsed(field)?;
         let Some((asset, decimals)) = asset.and_then(|code| Some((code, asset_decimals(code)?))) else {

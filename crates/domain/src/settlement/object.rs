@@ -1,11 +1,11 @@
-//! Reading a JSON object without losing anything: a key that stands there twice is refused.
+//! Reading a JSON object without losing anything: a repeated key is refused.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Reads one JSON object. Of two values under one key neither is the right one, so that is an error.
+/// Reads one JSON object. A repeated key is an error: nobody can tell which of its values is right.
 pub fn parse_object(json: &[u8]) -> Result<Map<String, Value>, serde_json::Error> {
     serde_json::from_slice::<UniqueKeys>(json).map(|UniqueKeys(object)| object)
 }

@@ -1,11 +1,11 @@
-//! What an alert says.
+//! The body of an alert.
 
 use serde::Serialize;
 use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::Alert;
 
-/// The event of an alert.
+/// The value of `event` in an alert.
 const EVENT: &str = "deliveries.dead";
 
 #[derive(Serialize)]
@@ -21,7 +21,7 @@ struct Message<'a> {
     last_at: Timestamp,
 }
 
-/// The JSON that operations get. It is the same every time that an alert is sent.
+/// The JSON that is posted, the same in every attempt.
 pub(super) fn body(alert: &Alert) -> Vec<u8> {
     let message = Message {
         event: EVENT,
@@ -34,11 +34,11 @@ pub(super) fn body(alert: &Alert) -> Vec<u8> {
         first_at: alert.first_at,
         last_at: alert.last_at,
     };
-    // Texts, numbers and ids: there is nothing that JSON cannot say.
+    // Texts, numbers and ids always serialize.
     serde_json::to_vec(&message).unwrap_or_default()
 }
 
-/// A merchant's URL without its query, where merchants put tokens.
+/// A merchant's URL without its query, in which merchants put tokens.
 pub(super) fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or(url)
 }

@@ -1,7 +1,6 @@
-//! One attempt to alert operations over real HTTP.
+//! One attempt to post an alert over real HTTP.
 //!
-//! The guard has no say here: the URL is a setting of the operator's, and a receiver inside a private network
-//! is the usual case. All other limits are those of a delivery attempt.
+//! The guard does not judge the URL; all other limits are those of a delivery attempt.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,17 +13,17 @@ use http::{HeaderMap, HeaderValue, Uri, header};
 use super::AlertUrl;
 use crate::sender::{AttemptFault, HttpClient, Locate, SenderFault};
 
-/// How long an attempt may take, all of it.
+/// How long an attempt may take in all.
 pub const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Who carries an alert to operations: the network, or what a test puts in its place.
+/// Carries an alert to operators: over the network, or in a test.
 #[async_trait]
 pub trait AlertTransport: Send + Sync {
-    /// Posts an alert's JSON, and always comes back within its time. Anything but 2xx is a fault.
+    /// Posts an alert's JSON, and always returns within its time limit. Any answer but 2xx is a fault.
     async fn post(&self, body: Vec<u8>) -> Result<(), AttemptFault>;
 }
 
-/// The network.
+/// Posts alerts over the network.
 pub struct AlertSender {
     client: HttpClient,
     url: AlertUrl,
@@ -52,7 +51,7 @@ impl AlertTransport for AlertSender {
     }
 }
 
-/// What the machine makes of a name, so that names of the operator's own network are good too.
+/// Resolves names as the machine does, so that names of the operator's own network work.
 struct SystemNames;
 
 #[async_trait]

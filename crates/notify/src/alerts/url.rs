@@ -1,4 +1,4 @@
-//! Where operations are alerted: a URL of the operator's own.
+//! The URL to which alerts are posted, which the operator sets.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,12 +9,12 @@ use http::{HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
 use url::Url;
 
-/// Text that is not a URL that takes alerts. It is not repeated: it may hold a password.
+/// The text is not a http or https URL. The error does not repeat it: it may hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a http or https URL with a host")]
 pub struct AlertUrlFault;
 
-/// A URL that takes alerts. A name and a password in it go into the `Authorization` header.
+/// A URL to post alerts to. Its user name and password go into the `Authorization` header.
 #[derive(Clone)]
 pub struct AlertUrl {
     pub(super) uri: Uri,

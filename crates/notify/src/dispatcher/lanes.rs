@@ -1,14 +1,16 @@
-//! Who is served next: fairness between merchants, as plain bookkeeping without I/O.
+//! Which merchant is served next: fairness between merchants, without I/O.
 //!
-//! Each merchant with something to send has a lane. Lanes are served in turn, and each has a window: how many
-//! of its deliveries may be in flight. A window grows with every success and is halved by every failure, so
-//! that an endpoint that hangs soon holds one place instead of many. Of the places all lanes share, a quarter
-//! is kept for lanes that have nothing in flight and whose endpoint has not failed lately: however many
-//! endpoints hang, another merchant's first attempt finds room.
+//! Each merchant with something to send has a lane. The dispatcher serves the lanes in turn. Each lane has a
+//! window: how many of its deliveries may be in flight, 8 at first. A success widens the window by one, a
+//! failure halves it, so an endpoint that hangs soon holds one place. All lanes together share `in_flight`
+//! places. A quarter of them is kept for merchants that have nothing in flight and whose endpoint has not
+//! failed lately, one place each: hundreds of endpoints that hang leave room for another merchant's first
+//! attempt. This has a limit: of 1,024 places, 256 endpoints that hang for the first time fill the quarter
+//! for one timeout.
 //!
-//! An attempt that has ended frees its place in the window at once. Until its outcome is recorded the
-//! database shows the delivery as due: the lane remembers it, and it keeps its place among those that all
-//! lanes share, so that no more than these are made again after a crash.
+//! An attempt that has ended frees its place in the window at once. Until its outcome is recorded, the
+//! database shows the delivery as due. So the lane remembers it, and the delivery keeps its shared place:
+//! after a crash no more deliveries are sent again than there are places.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::num::NonZeroUsize;
@@ -19,19 +21,19 @@ use settle_store::{Ask, Claimed};
 
 use settle_outbox::wake::{ClaimsEnded, JustCommitted};
 
-/// The window of a lane that has not shown what its endpoint bears.
+/// The window of a new lane.
 const WINDOW_FIRST: usize = 8;
-/// Merchants in one claim.
+/// Most merchants in one claim.
 const MERCHANTS_ASKED_MAX: usize = 128;
-/// Deliveries in one claim.
+/// Most deliveries in one claim.
 const ROWS_ASKED_MAX: usize = 512;
-/// Merchants whose last claim is remembered.
+/// Most merchants whose last claim is remembered.
 const CLAIMS_KNOWN_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 
-/// The bounds on what is in flight.
+/// The limits on deliveries in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InFlightLimits {
-    /// Deliveries of all merchants, with those not recorded yet.
+    /// Deliveries of all merchants, including those whose outcome is not recorded yet.
     pub total: usize,
     /// Deliveries of one merchant.
     pub per_merchant: usize,
@@ -40,11 +42,11 @@ pub struct InFlightLimits {
 /// What an attempt says about its endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It answered with 2xx in time.
+    /// The endpoint answered with 2xx in time.
     Well,
-    /// It did not.
+    /// The endpoint did not.
     Badly,
-    /// Nothing: no attempt was made, or its result does not count.
+    /// Nothing: no attempt was made, or it does not count.
     Unknown,
 }
 
@@ -52,13 +54,13 @@ pub enum Verdict {
 struct Lane {
     window: usize,
     in_flight: HashSet<DeliveryId>,
-    /// What has landed and is not recorded yet.
+    /// Deliveries that have landed, and whose outcome is not recorded yet.
     unrecorded: HashSet<DeliveryId>,
-    /// How many the claim under way asks for.
+    /// How many deliveries the claim under way asks for.
     asked: usize,
-    /// Whether there may be more that is due.
+    /// Whether more deliveries may be due.
     hungry: bool,
-    /// Whether it waits for its turn.
+    /// Whether the lane waits for its turn.
     queued: bool,
 }
 
@@ -67,8 +69,8 @@ impl Lane {
         Lane { window: first_window(limits), ..Lane::default() }
     }
 
-    /// Places it may take of those that all lanes share, when so many are taken. Of those that are kept, each
-    /// gets one.
+    /// How many shared places the lane may take when `taken` of them are taken. Of the kept quarter it may
+    /// take one.
     fn places(&self, limits: InFlightLimits, taken: usize) -> usize {
         let open = (limits.total - limits.total / 4).saturating_sub(taken);
         let has_nothing = self.in_flight.is_empty() && self.unrecorded.is_empty();
@@ -80,12 +82,12 @@ impl Lane {
         self.window.saturating_sub(self.in_flight.len() + self.asked)
     }
 
-    /// Half of the window is free, so that a claim is worth its price.
+    /// Whether to claim for this lane: at least half of its window is free, so that a claim pays.
     fn is_ready(&self, limits: InFlightLimits) -> bool {
         self.hungry && self.asked == 0 && self.room() * 2 >= self.window && !self.is_held_up(limits)
     }
 
-    /// Whether it must wait until more of what has landed is recorded.
+    /// Whether the lane must wait until more of its outcomes are recorded.
     fn is_held_up(&self, limits: InFlightLimits) -> bool {
         self.unrecorded.len() >= 2 * limits.per_merchant
     }
@@ -102,21 +104,21 @@ pub struct Lanes {
     lanes: HashMap<MerchantId, Lane>,
     /// Merchants that wait for their turn.
     turns: VecDeque<MerchantId>,
-    /// Whether the last claim found no room for anybody: nobody asks until something changes.
+    /// Whether no merchant had room when a claim was last prepared: until something changes, none is made.
     is_full: bool,
     in_flight: usize,
     unrecorded: usize,
-    /// What the claim under way asks for.
+    /// How many deliveries the claim under way asks for, of all lanes.
     asked: usize,
     claims: Claims,
 }
 
-/// Which claims may have found what is handed over.
+/// Which claims may have found a delivery that is handed over.
 #[derive(Debug)]
 struct Claims {
-    /// The last one that asked for a merchant, of those that asked last.
+    /// The last claim that asked for each merchant, for the merchants asked for most recently.
     last: LruCache<MerchantId, ClaimsEnded>,
-    /// Earlier ones are not known.
+    /// Claims before this one may be forgotten.
     known_from: ClaimsEnded,
 }
 
@@ -143,7 +145,7 @@ impl Claims {
 }
 
 impl Lanes {
-    /// No lanes yet. Claims that have ended already were another's.
+    /// No lanes yet. Claims that have ended before were another dispatcher's.
     #[must_use]
     pub fn new(limits: InFlightLimits, ended: ClaimsEnded) -> Lanes {
         let claims = Claims { last: LruCache::new(CLAIMS_KNOWN_MAX), known_from: ended };
@@ -159,7 +161,7 @@ impl Lanes {
         }
     }
 
-    /// A merchant may have something due.
+    /// Notes that a merchant may have something due.
     pub fn wake(&mut self, merchant: MerchantId) {
         let lane = self.lanes.entry(merchant).or_insert_with(|| Lane::first(self.limits));
         lane.hungry = true;
@@ -167,8 +169,8 @@ impl Lanes {
         queue(lane, merchant, &mut self.turns);
     }
 
-    /// Takes a delivery that nobody has asked for, if nothing of its merchant waits before it, there is room,
-    /// and no claim has found it or may find it yet. Otherwise its merchant is woken.
+    /// Takes a delivery without a claim, if nothing of its merchant waits before it, there is room, and no
+    /// claim has found it or may still find it. Otherwise wakes its merchant.
     pub fn take(&mut self, committed: &JustCommitted) -> bool {
         let (merchant, taken) = (committed.claimed.merchant_id, self.taken());
         let lane = self.lanes.entry(merchant).or_insert_with(|| Lane::first(self.limits));
@@ -184,13 +186,13 @@ impl Lanes {
         false
     }
 
-    /// Merchants are served from now on whose claims were another's until now.
+    /// The dispatcher now also serves merchants for which another one made the claims until now.
     pub fn take_over(&mut self, ended: ClaimsEnded) {
         self.claims.forget(ended);
     }
 
-    /// What to claim now, each merchant in its turn. The claim's result is told to [`Lanes::claimed`] before
-    /// the next is asked for.
+    /// What to claim now, each merchant in its turn. The caller passes the result to [`Lanes::claimed`] or
+    /// [`Lanes::not_claimed`] before it asks again.
     pub fn asks(&mut self) -> Vec<Ask> {
         let mut asks = Vec::new();
         let taken = self.taken();
@@ -201,7 +203,7 @@ impl Lanes {
             let Some(lane) = self.lanes.get_mut(&merchant_id) else { continue };
             lane.queued = false;
             if !lane.is_ready(self.limits) {
-                // It comes back when there is room in its window.
+                // The lane gets another turn when its window has room.
                 continue;
             }
             let places = lane.places(self.limits, taken + rows);
@@ -216,7 +218,7 @@ impl Lanes {
             rows += number;
             asks.push(Ask { merchant_id, number: u32::try_from(number).unwrap_or(u32::MAX) });
         }
-        // Those for whom there was no room keep their place.
+        // Merchants for which there was no room keep their turn.
         while let Some(merchant) = passed_over.pop_back() {
             self.turns.push_front(merchant);
         }
@@ -225,12 +227,12 @@ impl Lanes {
         asks
     }
 
-    /// Places taken of those that all lanes share.
+    /// How many shared places are taken.
     fn taken(&self) -> usize {
         self.in_flight + self.unrecorded + self.asked
     }
 
-    /// What a claim that has ended found: it is in flight from now on.
+    /// A claim has ended: the deliveries that it found are in flight from now on.
     pub fn claimed(&mut self, ended: ClaimsEnded, asks: &[Ask], found: &[Claimed]) {
         self.claims.ended(ended, asks);
         self.asked = 0;
@@ -244,7 +246,7 @@ impl Lanes {
         }
         for ask in asks {
             if let Some(lane) = self.lanes.get_mut(&ask.merchant_id) {
-                // It got all it asked for: there may be more.
+                // The claim found all that it asked for: there may be more.
                 lane.hungry |= lane.asked == 0;
                 lane.asked = 0;
             }
@@ -252,7 +254,7 @@ impl Lanes {
         }
     }
 
-    /// The claim failed: it will be asked for again.
+    /// The claim failed: the lanes will ask again.
     pub fn not_claimed(&mut self, asks: &[Ask]) {
         self.asked = 0;
         for ask in asks {
@@ -264,7 +266,7 @@ impl Lanes {
         }
     }
 
-    /// A delivery is not in flight any more. It is remembered until it is [`Lanes::recorded`].
+    /// A delivery is no longer in flight. Its lane remembers it until it is [`Lanes::recorded`].
     pub fn landed(&mut self, merchant: MerchantId, delivery: DeliveryId, verdict: Verdict) {
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
         if !lane.in_flight.remove(&delivery) {
@@ -280,7 +282,7 @@ impl Lanes {
         self.adjust(merchant);
     }
 
-    /// What came of a delivery that has landed is recorded, or never will be.
+    /// The outcome of a delivery that has landed is recorded, or never will be.
     pub fn recorded(&mut self, merchant: MerchantId, delivery: DeliveryId) {
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
         if lane.unrecorded.remove(&delivery) {
@@ -289,7 +291,7 @@ impl Lanes {
         }
     }
 
-    /// Forgets what may be due at merchants, but not what is in flight.
+    /// Forgets that these merchants may have something due, but not what is in flight.
     pub fn rest(&mut self, is_resting: impl Fn(MerchantId) -> bool) {
         let merchants: Vec<MerchantId> =
             self.lanes.keys().copied().filter(|merchant| is_resting(*merchant)).collect();
@@ -314,35 +316,35 @@ impl Lanes {
         self.in_flight
     }
 
-    /// Merchants of whom it is known that they may have something due.
+    /// Merchants that may have something due.
     pub fn hungry(&self) -> impl Iterator<Item = MerchantId> + '_ {
         self.lanes.iter().filter(|(_, lane)| lane.hungry).map(|(merchant, _)| *merchant)
     }
 
-    /// Whether a merchant has something asked for, in flight or to be recorded.
+    /// Whether a merchant has deliveries asked for, in flight or to be recorded.
     #[must_use]
     pub fn has_work(&self, merchant: MerchantId) -> bool {
         self.lanes.get(&merchant).is_some_and(Lane::has_work)
     }
 
-    /// Merchants with something asked for, in flight or to be recorded.
+    /// Merchants with deliveries asked for, in flight or to be recorded.
     pub fn at_work(&self) -> impl Iterator<Item = MerchantId> + '_ {
         self.lanes.iter().filter(|(_, lane)| lane.has_work()).map(|(merchant, _)| *merchant)
     }
 
-    /// Whether [`Lanes::asks`] may give something.
+    /// Whether [`Lanes::asks`] may return something.
     #[must_use]
     pub fn may_ask(&self) -> bool {
         !self.turns.is_empty() && !self.is_full
     }
 
-    /// Whether a merchant is not served until more of what it has is recorded.
+    /// Whether a merchant must wait until more of its outcomes are recorded.
     #[must_use]
     pub fn is_held_up(&self, merchant: MerchantId) -> bool {
         self.lanes.get(&merchant).is_some_and(|lane| lane.is_held_up(self.limits))
     }
 
-    /// Gives a lane a turn if it is ready, and ends it if there is nothing left of it.
+    /// Gives a lane a turn if it is ready, and removes it if it has nothing left to do.
     fn adjust(&mut self, merchant: MerchantId) {
         self.is_full = false;
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
@@ -365,7 +367,8 @@ fn queue(lane: &mut Lane, merchant: MerchantId, turns: &mut VecDeque<MerchantId>
     }
 }
 
-/// The asks of many merchants are few different numbers, and so few statements.
+/// Rounds down, so that many merchants ask for few different numbers: SQLite needs a statement for each
+/// number.
 fn power_of_two_below(number: usize) -> usize {
     number.checked_ilog2().map_or(0, |exponent| 1 << exponent)
 }

@@ -2,8 +2,10 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | `service` | the loop: what happens, and what that changes |
+//! | `service` | the loop: something happens, then the calls are made that are wanted and due |
+//! | `state` | what is remembered, and what each thing that happens changes in it |
 //! | `calls` | the calls to the database, one table: when each is wanted, how it is made, what it changes |
+//! | `schedule` | when each call is due, and how long a failing database is left alone |
 //! | [`queue`] | what these calls are: the seam to the database |
 //! | `attempt` | one attempt, from its start to its outcome |
 //! | [`lanes`] | who is served next, and how much of it: fairness without I/O |
@@ -17,8 +19,8 @@
 //! due at once. A merchant's pending rows, by the time they are due, are its queue; `next_due_at` of its
 //! counts says when the first one is due, so that a look finds merchants and not rows. That time is indexed
 //! and so not written for every row that is sent: it may be a second early, and stays when the last row is
-//! sent, until a claim finds nothing behind it and a refresh clears it. It is never late: whatever is enqueued
-//! draws it back.
+//! sent, until a claim finds nothing behind it and a refresh clears it. It is never late: whatever is
+//! enqueued draws it back.
 //!
 //! **A claim is a read.** Whoever holds a shard is alone in it and knows what it has in flight or not yet
 //! recorded, so it asks for rows that are due and not among those. Nothing is written before an attempt; an
@@ -27,17 +29,17 @@
 //!
 //! **Outcomes are recorded in batches.** A batch waits 50 ms for others, or until there are 256: an attempt
 //! that has ended frees its merchant's place at once, so hardly anybody waits for the record. Of the places
-//! that all share it keeps its own until then: after a crash no more than `in_flight` arrive twice. Two fences
-//! hold: the token must still be the shard's, and the row must be as the claim saw it. So an endpoint cleared
-//! meanwhile stays cleared, and a node that lost its shard changes nothing. A database that is away costs time
-//! and no merchant's attempt.
+//! that all share it keeps its own until then: after a crash no more than `in_flight` arrive twice. Two
+//! fences hold: the token must still be the shard's, and the row must be as the claim saw it. So an endpoint
+//! cleared meanwhile stays cleared, and a node that lost its shard changes nothing. A database that is away
+//! costs time and no merchant's attempt.
 //!
 //! **Waking.** Whoever commits something due wakes the dispatcher of its process
-//! ([`wake`](settle_outbox::wake)), with the deliveries themselves when they are few: the dispatcher sends them
-//! without reading them back when nothing of the merchant waits before them and no claim can have found them.
-//! If another process holds the shard, the dispatcher wakes that one, after the commit and not in it, because
-//! PostgreSQL lets transactions that notify commit only one after the other. All of these are hints: a look
-//! every second finds retries and whatever a hint has missed. Due times are the clock of the node that
+//! ([`wake`](settle_outbox::wake)), with the deliveries themselves when they are few: the dispatcher sends
+//! them without reading them back when nothing of the merchant waits before them and no claim can have found
+//! them. If another process holds the shard, the dispatcher wakes that one, after the commit and not in it,
+//! because PostgreSQL lets transactions that notify commit only one after the other. All of these are hints:
+//! a look every second finds retries and whatever a hint has missed. Due times are the clock of the node that
 //! enqueued: where another node's clock is behind it, a first attempt waits for the next look.
 
 use std::sync::Arc;
@@ -57,7 +59,9 @@ mod drained;
 mod due_soon;
 pub mod lanes;
 pub mod queue;
+mod schedule;
 mod service;
+mod state;
 mod unrecorded;
 
 use lanes::InFlightLimits;

@@ -1,8 +1,8 @@
-//! Which addresses are public: the tables, and the one question they answer.
+//! Which addresses are public.
 //!
-//! IPv4 is full, so that its exceptions are listed. IPv6 is the other way round: only the block from which
-//! global unicast addresses are given out can be public, so that mapped, compatible and NAT64 forms, unique
-//! and link-local addresses, multicast and whatever is set aside next are refused by construction.
+//! For IPv4 the table lists the blocks that are not public. For IPv6 only the block of global unicast
+//! addresses can be public, so mapped, compatible and NAT64 forms, unique and link-local addresses, multicast
+//! and blocks reserved in the future are refused without being listed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +14,7 @@ const REFUSED_V4: &[Ipv4Net] = &[
     v4([10, 0, 0, 0], 8),       // private, RFC 1918
     v4([100, 64, 0, 0], 10),    // carrier-grade NAT, RFC 6598; Alibaba's metadata service
     v4([127, 0, 0, 0], 8),      // loopback
-    v4([168, 63, 129, 16], 32), // Azure's WireServer, public by its looks and in no registry
+    v4([168, 63, 129, 16], 32), // Azure's WireServer, which looks public and is in no registry
     v4([169, 254, 0, 0], 16),   // link-local; the metadata services of most clouds
     v4([172, 16, 0, 0], 12),    // private, RFC 1918
     v4([192, 0, 0, 0], 24),     // IETF protocol assignments; Oracle's metadata service
@@ -31,10 +31,10 @@ const REFUSED_V4: &[Ipv4Net] = &[
     v4([240, 0, 0, 0], 4),      // reserved, routed inside some clouds; broadcast
 ];
 
-/// The block that IPv6 global unicast addresses are given out from.
+/// The block of IPv6 global unicast addresses.
 const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0], 3);
 
-/// Blocks inside it that are not public.
+/// Blocks inside [`GLOBAL_V6`] that are not public.
 const REFUSED_V6: &[Ipv6Net] = &[
     v6([0x2001, 0, 0], 23),      // IETF protocol assignments; Teredo, benchmarking, ORCHID
     v6([0x2001, 0x0db8, 0], 32), // documentation
@@ -43,7 +43,7 @@ const REFUSED_V6: &[Ipv6Net] = &[
     v6([0x3fff, 0, 0], 20),      // documentation, RFC 9637
 ];
 
-/// Whether the address is reachable by everyone, and so nothing of ours alone.
+/// Whether the address is public: everyone on the internet can reach it.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -58,7 +58,7 @@ const fn v4([a, b, c, d]: [u8; 4], prefix_length: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix_length)
 }
 
-/// The first three groups are enough: no block of the tables is longer than 48 bits.
+/// The first three groups are enough: no prefix in the tables is longer than 48 bits.
 const fn v6([a, b, c]: [u16; 3], prefix_length: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0), prefix_length)
 }

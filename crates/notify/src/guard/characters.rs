@@ -1,13 +1,13 @@
 //! Characters that no URL may contain, because a reader and a parser disagree about them.
 //!
-//! The `url` crate deletes tabs and newlines, trims spaces, turns backslashes into slashes, and IDNA drops
-//! what cannot be seen. Each of these makes the judged text differ from the text that was shown, so that all
-//! of them are refused anywhere in the text, path and query included; percent-encoding remains for those
-//! who need them there.
+//! The `url` crate deletes tabs and newlines, trims spaces and turns backslashes into slashes, and IDNA drops
+//! invisible characters. The judged text would then differ from the text that a reader sees. So the guard
+//! refuses these characters everywhere, in path and query too; a merchant who needs them can percent-encode
+//! them.
 
 /// Code points without a glyph of their own: Unicode's `Default_Ignorable_Code_Point` (which holds the soft
 /// hyphen, zero-width characters, bidirectional controls, variation selectors and tags) and the remaining
-/// invisible format controls. White space and control characters are not listed, `char` knows them.
+/// invisible format controls. White space and control characters are not listed: `char` knows them.
 ///
 /// In ascending order.
 const INVISIBLE: &[(char, char)] = &[

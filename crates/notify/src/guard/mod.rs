@@ -1,15 +1,19 @@
-//! The address guard: one verdict a URL, and the addresses a connector may use.
+//! The address guard: it judges a URL, and gives the addresses that a connector may use.
 //!
-//! The verdict is reached in four steps, and the first that objects names the fault:
+//! The guard judges in four steps, and the first that objects names the fault:
 //!
 //! 1. the text itself ([`UrlFault::InvalidUrl`]): length, characters, scheme, authority, host syntax;
 //! 2. what the text names ([`UrlFault::UnsafeUrl`]), still without asking the DNS: disguised address
 //!    literals, private names, ports;
 //! 3. the DNS ([`UrlFault::UnresolvableHost`]): no address, or no complete answer in time;
-//! 4. every single address ([`UrlFault::UnsafeUrl`]), of a literal as of a name: one that is not public
-//!    refuses the whole host.
+//! 4. every single address ([`UrlFault::UnsafeUrl`]), of a literal and of a name alike: one that is not
+//!    public refuses the whole host.
 //!
-//! What is not here: connecting. The [`Target`] carries what a connector needs and nothing it could misuse.
+//! The guard judges connections, not requests. A notification may use a connection that was opened for an
+//! earlier one: it still leads to the address that was checked when it was opened. A new connection needs a
+//! new verdict, whatever the verdict on the URL was before.
+//!
+//! The guard does not connect. A [`Target`] carries what a connector needs, and nothing that it could misuse.
 
 mod addresses;
 mod characters;
@@ -40,30 +44,30 @@ pub use written::URL_BYTES_MAX;
 
 use syntax::Host;
 
-/// Why a URL is refused; the three codes a merchant sees on the field.
+/// Why the guard refuses a URL: the three codes that a merchant sees on the field.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, thiserror::Error)]
 pub enum UrlFault {
-    /// The text is not an address that could be called at all.
+    /// The text is not a URL that the service could call at all.
     #[error("the URL is not a well-formed https address")]
     InvalidUrl,
-    /// The URL leads, or may lead, to a place that is not public.
+    /// The URL leads, or may lead, to an address that is not public.
     #[error("the URL leads to an address, a name or a port that is not allowed")]
     UnsafeUrl,
-    /// The DNS knows no address of the host, or did not say so in time.
+    /// The DNS knows no address of the host, or did not answer in time.
     #[error("the host of the URL has no address")]
     UnresolvableHost,
 }
 
-/// What the guard lets through besides public addresses over https; the default is nothing.
+/// What the guard allows besides public addresses over https; nothing by default.
 ///
-/// Both settings are for development. Neither opens a name: `localhost`, a single label or `*.internal` stay
-/// refused whatever the networks say, because what such a name means depends on who resolves it. Write the
-/// address instead.
+/// Both settings are for development. Neither allows a private name: `localhost`, a single label and
+/// `*.internal` stay refused, because their meaning depends on who resolves them. Write the address instead.
 #[derive(Clone, Debug, Default)]
 pub struct GuardPolicy {
-    /// Networks whose addresses pass although they are not public, as literals and as answers of the DNS.
+    /// Networks whose addresses are allowed although they are not public, as literals and as answers of the
+    /// DNS.
     pub allow_networks: Vec<IpNet>,
-    /// Whether `http://` is accepted too, and with it its default port 80. All other rules stay.
+    /// Whether `http://` is allowed too, and with it its default port 80. All other rules stay.
     pub allow_http: bool,
 }
 
@@ -84,22 +88,22 @@ pub enum ResolveFault {
     /// No complete answer within the limit.
     #[error("no answer in time")]
     TimedOut,
-    /// The DNS could not be asked or answered with an error; the text is for the log.
+    /// The DNS could not be asked, or answered with an error; the text is for the log.
     #[error("DNS failure: {0}")]
     Failed(String),
 }
 
-/// Who turns a name into addresses.
+/// Turns a name into addresses.
 #[async_trait]
 pub trait Resolve: Send + Sync {
     /// All addresses of an absolute name, given in ASCII without its trailing dot.
     ///
     /// The answer must be complete: an implementation that knows only some of the addresses returns a fault,
-    /// since an address that was not seen was not checked. It also keeps a limit of its own on the time.
+    /// because the guard cannot check an address that it leaves out. It also limits its time itself.
     async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ResolveFault>;
 }
 
-/// The guard itself; cheap to clone.
+/// The guard. Cheap to clone.
 #[derive(Clone)]
 pub struct Guard {
     policy: Arc<GuardPolicy>,
@@ -121,8 +125,8 @@ impl Guard {
 
     /// The verdict on a URL as the merchant sent it.
     ///
-    /// Asked when the endpoint is set and again before every attempt: what a name resolves to may have
-    /// changed in between, and a target is good for the attempt it was made for.
+    /// The API asks for it when a merchant sets the endpoint, and the connector for every new connection: a
+    /// name may resolve to other addresses by then.
     pub async fn judge(&self, url: &str) -> Result<Target, UrlFault> {
         let candidate = syntax::examine(url, self.policy.allow_http)?;
         let addresses = match &candidate.host {
@@ -132,9 +136,9 @@ impl Guard {
         Target::admit(candidate, addresses, &self.policy)
     }
 
-    /// The URL in the form an HTTP client takes, judged as far as that can be done without asking the DNS.
+    /// The URL in the form that an HTTP client takes, judged as far as possible without the DNS.
     ///
-    /// The rest of the verdict is the connector's, on every connection it opens.
+    /// The connector asks for the whole verdict on every connection that it opens.
     pub fn uri(&self, url: &str) -> Result<Uri, UrlFault> {
         let candidate = syntax::examine(url, self.policy.allow_http)?;
         let uri = Uri::builder()

@@ -1,11 +1,9 @@
-//! Names that are refused without asking the DNS: those that mean something private, and those that cannot
-//! resolve.
+//! Names that the guard refuses without asking the DNS: private names, and names that cannot resolve.
 //!
-//! Names come here in lower-case ASCII without their trailing dot.
+//! All names here are in lower-case ASCII, without a trailing dot.
 
-/// Names that only a private network, a host file or a cloud's own resolver gives a meaning.
-///
-/// Each stands for itself and for everything below it.
+/// Names that have a meaning only in a private network, a host file or a cloud's own resolver: each name, and
+/// all names below it.
 const PRIVATE_SUFFIXES: &[&str] = &[
     "localhost",     // loopback by RFC 6761
     "local",         // multicast DNS, RFC 6762; also clusters (`svc.cluster.local`)
@@ -21,7 +19,7 @@ const PRIVATE_SUFFIXES: &[&str] = &[
     "metadata.goog", // GCP's metadata service under a public top-level domain
 ];
 
-/// Names that by definition have no address; asking would only leak them.
+/// Names that by definition have no address; a question would only leak them.
 const UNRESOLVABLE_SUFFIXES: &[&str] = &[
     "onion",   // Tor, RFC 7686
     "invalid", // RFC 6761

@@ -2,12 +2,12 @@
 
 use super::Scheme;
 
-/// Below this a port belongs to a system service; of these only the scheme's own is of use to a webhook.
+/// Ports below this belong to system services; a webhook needs only the schemes' own.
 const UNPRIVILEGED_PORT_MIN: u16 = 1024;
 
 /// The ports from 1024 up that the Fetch standard blocks ("bad ports"), in ascending order: a service behind
-/// them may take a request's text for its own commands. The standard's lower entries are all privileged, and
-/// fall with those.
+/// them may take a request's text for its own commands. The standard's lower entries are refused as system
+/// ports.
 const BAD_PORTS: &[u16] = &[
     1719,  // H.323 gatekeeper
     1720,  // H.323 call signalling
@@ -52,7 +52,7 @@ mod tests {
         assert!(BAD_PORTS.is_sorted());
     }
 
-    /// The whole list of the Fetch standard, without the reading of it above.
+    /// The whole list of the Fetch standard, to check `BAD_PORTS` against.
     const FETCH_BAD_PORTS: &str = "0 1 7 9 11 13 15 17 19 20 21 22 23 25 37 42 43 53 69 77 79 87 95 101 102 103 104 \
         109 110 111 113 115 117 119 123 135 137 139 143 161 179 389 427 465 512 513 514 515 526 530 531 532 540 \
         548 554 556 563 587 601 636 989 990 993 995 1719 1720 1723 2049 3659 4045 4190 5060 5061 6000 6566 6665 \

@@ -1,14 +1,13 @@
-//! The resolver of the service: hickory, told to be strict.
+//! The resolver of the service: hickory, with strict options.
 //!
 //! - Names are absolute: no search domain completes them, no host file overrides them.
-//! - A and AAAA are both asked, and both answers must be complete. Of the two, "there is none" is an answer;
-//!   an error or silence is not, and refuses the name even where the other half is good. A server that breaks
-//!   on AAAA thus cannot hide an address from the check. The price is that such a name does not resolve
-//!   until its server is mended.
-//! - Nothing is cached. The rule is one look-up a connection, so that a name that moves to a private address
-//!   (rebinding) is found out at the next one and a mended one works at once. The cache belongs to the
-//!   recursive name server, which has one anyway; look-ups of one name that are under way at the same time
-//!   share one question.
+//! - The resolver asks for A and AAAA, and both answers must be complete. "There is none" is an answer; an
+//!   error or silence is not, and refuses the name even if the other answer is good. So a server that fails
+//!   on AAAA cannot hide an address from the check. The price: such a name does not resolve until its server
+//!   is repaired.
+//! - Nothing is cached: each connection is one look-up, which notices a name that has moved to a private
+//!   address (rebinding), and a repaired name works at once. The recursive name server has a cache anyway,
+//!   and look-ups of the same name at the same time share one question.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -26,17 +25,17 @@ use hickory_resolver::system_conf::read_system_conf;
 
 use super::{Resolve, ResolveFault};
 
-/// How long the addresses of a name may take in all: both questions, aliases and repetitions.
+/// How long resolving a name may take in all: both questions, aliases and repetitions.
 pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a question is repeated within the limit after silence or an error of the server.
+/// How often the resolver repeats a question after silence or an error of the server, within the limit.
 const REPETITIONS: u8 = 2;
 
-/// How many questions may be under way on one TCP connection, to which long answers move. Beyond it the
-/// resolver reports an error, which would be taken for the host's; more than deliveries under way suffices.
+/// Most questions under way on one TCP connection, which carries long answers. Beyond it hickory reports an
+/// error, which would look like the host's; so it must exceed the number of deliveries in flight.
 const TCP_QUESTIONS_MAX: usize = 4_096;
 
-/// Where the system asks when nothing is configured (resolv.conf(5)).
+/// The name server that the system asks when none is configured (resolv.conf(5)).
 const NAMESERVER_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 53);
 
 /// Asks name servers for the addresses of absolute names.
@@ -47,10 +46,10 @@ pub struct DnsResolver {
 }
 
 impl DnsResolver {
-    /// A resolver that asks these name servers, or the system's where the list is empty, and takes no longer
+    /// A resolver that asks these name servers, or the system's if the list is empty, and takes no longer
     /// than the limit for a name; the service gives [`RESOLVE_TIMEOUT`].
     ///
-    /// The system's servers are read once, here.
+    /// It reads the system's servers once, here.
     pub fn new(nameservers: &[SocketAddr], limit: Duration) -> Result<Self, ResolveFault> {
         let nameservers = if nameservers.is_empty() {
             system_nameservers()
@@ -108,7 +107,7 @@ fn options(limit: Duration) -> ResolverOpts {
     options
 }
 
-/// A server over UDP, and over TCP for the answers that are too long for it.
+/// A server over UDP, and over TCP for answers that are too long for UDP.
 fn plain(nameserver: &SocketAddr) -> NameServerConfig {
     let connection = |protocol| {
         let mut connection = ConnectionConfig::new(protocol);
@@ -119,7 +118,7 @@ fn plain(nameserver: &SocketAddr) -> NameServerConfig {
     NameServerConfig::new(nameserver.ip(), true, connections)
 }
 
-/// Only the servers are taken from the system's configuration: its search domains must not complete a name.
+/// Takes only the servers from the system's configuration: its search domains must not complete a name.
 fn system_nameservers() -> Vec<NameServerConfig> {
     match read_system_conf() {
         Ok((config, _)) => config.name_servers,
@@ -130,7 +129,7 @@ fn system_nameservers() -> Vec<NameServerConfig> {
     }
 }
 
-/// Whether the server answered that there is no such record, as opposed to not answering the question.
+/// Whether the server answered that there is no such record; a failure is no such answer.
 fn is_absence(error: &NetError) -> bool {
     matches!(error, NetError::Dns(DnsError::NoRecordsFound(absence))
         if matches!(absence.response_code, ResponseCode::NXDomain | ResponseCode::NoError))

@@ -1,16 +1,16 @@
-//! How to speak to an endpoint: the schemes of a URL that the guard knows.
+//! The schemes of a URL that the guard knows.
 
-/// How to speak to the target.
+/// The scheme of a URL.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Scheme {
-    /// HTTP over TLS, the rule.
+    /// HTTP over TLS.
     Https,
-    /// Plain HTTP, only where the policy allows it.
+    /// Plain HTTP, if the policy allows it.
     Http,
 }
 
 impl Scheme {
-    /// The port that a URL of this scheme means when it names none.
+    /// The port of a URL that names none.
     #[must_use]
     pub const fn default_port(self) -> u16 {
         match self {
@@ -19,7 +19,7 @@ impl Scheme {
         }
     }
 
-    /// The scheme as it stands in a URL.
+    /// The scheme as written in a URL.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,7 +1,6 @@
 //! A resolver without a network, for the tests of this and of other crates.
 //!
-//! It stands behind the feature `testing` and not behind `cfg(test)`, because the tests of another crate could
-//! not see it there.
+//! It is behind the feature `testing`, because tests of other crates could not see it behind `cfg(test)`.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,11 +10,10 @@ use async_trait::async_trait;
 
 use super::{Resolve, ResolveFault};
 
-/// What the stub says of a name.
+/// The stub's answer for a name.
 pub type StubAnswer = Result<Vec<IpAddr>, ResolveFault>;
 
-/// Answers from a map, gives one and the same answer to every name it was not told of, and remembers what it
-/// was asked.
+/// Answers from a map, gives all names that are not in it the same answer, and remembers the questions.
 #[derive(Debug)]
 pub struct StubResolver {
     answers: Mutex<HashMap<String, StubAnswer>>,
@@ -24,31 +22,31 @@ pub struct StubResolver {
 }
 
 impl StubResolver {
-    /// A stub that knows no name and says [`ResolveFault::NoRecords`] of all.
+    /// A stub that answers [`ResolveFault::NoRecords`] for every name.
     #[must_use]
     pub fn new() -> Self {
         Self::answering(Err(ResolveFault::NoRecords))
     }
 
-    /// A stub that gives this answer to every name.
+    /// A stub that gives this answer for every name.
     #[must_use]
     pub fn answering(otherwise: StubAnswer) -> Self {
         Self { answers: Mutex::default(), otherwise, questions: Mutex::default() }
     }
 
-    /// A stub that knows one more name.
+    /// Adds a name with its addresses.
     #[must_use]
     pub fn with(self, name: &str, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.set(name, Ok(addresses.into_iter().collect()));
         self
     }
 
-    /// Changes the answer to a name from now on, as a rebinding name server does.
+    /// Changes the answer for a name from now on, as a rebinding name server does.
     pub fn set(&self, name: &str, answer: StubAnswer) {
         lock(&self.answers).insert(name.to_owned(), answer);
     }
 
-    /// The names asked for so far, in order; empty proves that a verdict needed no DNS.
+    /// The names asked for so far, in order. An empty list proves that a verdict needed no DNS.
     #[must_use]
     pub fn questions(&self) -> Vec<String> {
         lock(&self.questions).clone()
@@ -69,7 +67,7 @@ impl Resolve for StubResolver {
     }
 }
 
-/// A test that panicked has failed already; its other threads may go on reading.
+/// A test that panicked has failed already; its other threads may read on.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
 //! The part of the verdict that needs no DNS, as a pure function of the text.
 //!
-//! The text is read twice: as it is written, strictly, and by the `url` crate, which maps names by IDNA and
-//! knows every spelling of an IPv4 address. What the parser found must be what was written.
+//! The guard reads the text twice: strictly, as it is written, and with the `url` crate, which maps names by
+//! IDNA and knows every spelling of an IPv4 address. Both readings must agree.
 
 use std::net::IpAddr;
 
@@ -21,11 +21,11 @@ const LABEL_BYTES_MAX: usize = 63;
 pub(super) enum Host {
     /// A name in lower-case ASCII (after IDNA) without its trailing dot.
     Name(String),
-    /// An address literal, which has yet to be checked.
+    /// An address literal, not checked yet.
     Address(IpAddr),
 }
 
-/// A URL that passed all that can be judged without an address.
+/// A URL that has passed all checks that need no address.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Candidate {
     pub(super) url: Url,
@@ -51,12 +51,13 @@ impl Candidate {
     }
 }
 
-/// The first two steps of the verdict: all of the first, then what the second can say of a name and a port.
+/// The first two steps of the verdict, except for the check of an address literal.
 pub(super) fn examine(text: &str, allow_http: bool) -> Result<Candidate, UrlFault> {
     let written = Written::read(text, allow_http).ok_or(UrlFault::InvalidUrl)?;
     let url = Url::parse(text).map_err(|_| UrlFault::InvalidUrl)?;
     let Written { scheme, port, .. } = written;
-    // The two readings cannot differ; if they ever do, one of them would be judged and the other called.
+    // The two readings should never differ: otherwise the guard would judge one and the sender call the
+    // other.
     if url.scheme() != scheme.as_str() || url.port_or_known_default() != Some(port) {
         return Err(UrlFault::InvalidUrl);
     }
@@ -75,7 +76,7 @@ pub(super) fn examine(text: &str, allow_http: bool) -> Result<Candidate, UrlFaul
 
 /// Judges a name after IDNA, and returns it without its trailing dot.
 fn examine_name(name: &str) -> Result<String, UrlFault> {
-    // One trailing dot marks an absolute name, as all names are here; a second one is an empty label.
+    // One trailing dot marks an absolute name, as all names here are; a second one makes an empty label.
     let name = name.strip_suffix('.').unwrap_or(name);
     if !is_host_name(name) {
         return Err(UrlFault::InvalidUrl);
@@ -90,7 +91,7 @@ fn is_host_name(name: &str) -> bool {
     name.len() <= NAME_BYTES_MAX && name.split('.').all(is_label)
 }
 
-/// Underscores are no part of RFC 1123, but of names in use.
+/// RFC 1123 has no underscores, but names in use have.
 fn is_label(label: &str) -> bool {
     (1..=LABEL_BYTES_MAX).contains(&label.len())
         && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')

@@ -1,4 +1,4 @@
-//! The outcome of a good verdict: where to connect, and how to name the peer.
+//! The result of a good verdict: where to connect, and how to name the peer.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -7,15 +7,15 @@ use super::scheme::Scheme;
 use super::syntax::{Candidate, Host};
 use super::{GuardPolicy, UrlFault};
 
-/// The most addresses of one name that are kept for a connector, which tries them one after the other.
+/// Most addresses of one name that a connector tries, one after the other.
 ///
-/// All addresses of an answer are checked, however many; a long answer only loses its tail afterwards.
+/// The guard checks all addresses of an answer, and cuts a long answer only afterwards.
 pub const ADDRESSES_MAX: usize = 16;
 
-/// A judged URL with the addresses that were checked for it.
+/// A judged URL with its checked addresses.
 ///
-/// Only the guard makes one, so that holding a target means that each of its addresses passed. A connector
-/// connects to [`Target::socket_addresses`] and never resolves [`Target::host`] again.
+/// Only the guard makes a target, so each of its addresses has passed. A connector connects to
+/// [`Target::socket_addresses`] and never resolves [`Target::host`] again.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Target {
     candidate: Candidate,
@@ -24,7 +24,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// The gate that every address passes, whether it came from the text or from the DNS.
+    /// Checks every address, whether it came from the text or from the DNS.
     pub(super) fn admit(
         candidate: Candidate,
         mut addresses: Vec<IpAddr>,
@@ -44,13 +44,13 @@ impl Target {
         Ok(Self { candidate, host, addresses })
     }
 
-    /// How to speak to the target.
+    /// The scheme of the URL.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.candidate.scheme
     }
 
-    /// The peer's name for TLS: ASCII, lower case, no trailing dot; an IPv6 address stands without brackets.
+    /// The peer's name for TLS: ASCII, lower case, no trailing dot; an IPv6 address has no brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
@@ -68,7 +68,7 @@ impl Target {
         &self.addresses
     }
 
-    /// The checked addresses with the port, which is all that a connector may connect to.
+    /// The checked addresses with the port. A connector may connect to these alone.
     #[must_use]
     pub fn socket_addresses(&self) -> impl ExactSizeIterator<Item = SocketAddr> + '_ {
         self.addresses.iter().map(|address| SocketAddr::new(*address, self.port()))
@@ -87,7 +87,7 @@ impl Target {
     }
 }
 
-/// Leaves path and query out: merchants put tokens there, and debug output ends up in logs.
+/// Leaves out path and query: merchants put tokens there, and debug output ends up in logs.
 impl fmt::Debug for Target {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

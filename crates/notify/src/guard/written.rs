@@ -1,32 +1,32 @@
 //! What a reader sees in the raw text of a URL, before any parser has touched it.
 //!
-//! The `url` crate follows the WHATWG standard and repairs what it is given: it trims, deletes tabs and
-//! newlines, supplies missing slashes, drops an empty user name. So the raw text is read first, by rules that
-//! leave nothing to repair.
+//! The `url` crate follows the WHATWG standard and repairs the text: it trims, deletes tabs and newlines,
+//! adds missing slashes, drops an empty user name. So the guard reads the raw text first, by rules that leave
+//! nothing to repair.
 
 use super::{Scheme, characters};
 
-/// The longest URL that is accepted, in bytes.
+/// The longest accepted URL, in bytes.
 pub const URL_BYTES_MAX: usize = 2_048;
 
 /// What a reader sees in the raw text.
 pub(super) struct Written<'text> {
     pub(super) scheme: Scheme,
-    /// With its brackets, if it has them.
+    /// With its brackets, if it has any.
     pub(super) host: &'text str,
     pub(super) port: u16,
 }
 
 impl<'text> Written<'text> {
-    /// Reads the raw text, or finds it malformed.
+    /// Reads the raw text; `None` if it is malformed.
     pub(super) fn read(text: &'text str, allow_http: bool) -> Option<Self> {
-        // A fragment is never sent: what is stored would not be what is called. A `#` has no other use.
+        // A fragment is never sent, so the service would call another URL than it stores.
         if text.len() > URL_BYTES_MAX || text.contains('#') || characters::has_refused(text) {
             return None;
         }
         let (scheme, rest) = split_scheme(text, allow_http)?;
         let authority = rest.split(['/', '?']).next()?;
-        // User information would be stored, logged and sent; an encoded host is a disguised one.
+        // The service would store, log and send user information; a percent-encoded host is a disguise.
         if authority.contains(['@', '%']) {
             return None;
         }
@@ -46,8 +46,7 @@ fn split_scheme(text: &str, allow_http: bool) -> Option<(Scheme, &str)> {
     after("http://").filter(|_| allow_http).map(|rest| (Scheme::Http, rest))
 }
 
-/// Separates the host from the digits of the port; the digits are empty where no port is given, the host
-/// never is.
+/// Separates the host from the digits of the port. The digits may be empty, the host may not.
 fn split_port(authority: &str) -> Option<(&str, &str)> {
     let host_length = if authority.starts_with('[') {
         authority.find(']')? + 1
@@ -59,7 +58,7 @@ fn split_port(authority: &str) -> Option<(&str, &str)> {
     (!host.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some((host, digits))
 }
 
-/// The port in number; an empty one is the scheme's own (RFC 3986), and 0 is none that one could connect to.
+/// The port as a number. An empty one is the scheme's own (RFC 3986); port 0 cannot be connected to.
 fn read_port(digits: &str, scheme: Scheme) -> Option<u16> {
     if digits.is_empty() {
         return Some(scheme.default_port());

@@ -1,4 +1,4 @@
-//! HTTP exchanges that end: over pooled connections, within their time, whatever the other side does.
+//! HTTP exchanges over pooled connections that end within a time limit, whatever the other side does.
 
 use std::time::Duration;
 
@@ -17,23 +17,23 @@ use tokio::time::{Instant, timeout_at};
 use super::connector::{Connector, Locate};
 use super::{Attempt, AttemptFault, SenderFault};
 
-/// Bytes of a response's body that are read; after that the response counts as complete.
+/// Most bytes of a response's body that the client reads; after that the response counts as complete.
 const BODY_BYTES_DRAINED_MAX: usize = 64 * 1_024;
-/// How long an idle connection is kept for the next request.
+/// How long the client keeps an idle connection for the next request.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Idle connections kept for one endpoint.
 const IDLE_PER_HOST_MAX: usize = 32;
 
-/// Posts, and waits for the answer. Redirects are not followed, bodies are not decompressed, proxies of the
-/// environment are not used.
+/// Posts, and waits for the answer. It follows no redirects, decompresses no bodies and uses no proxies of
+/// the environment.
 pub(crate) struct HttpClient {
     client: Client<HttpsConnector<Connector>, Full<Bytes>>,
     timeout: Duration,
 }
 
 impl HttpClient {
-    /// A client that connects to where it is told and gives each exchange the given time, all of it. It
-    /// trusts the web's certification authorities and the certificates in the given PEM text.
+    /// A client that connects to the addresses that `locate` gives, and gives each exchange the given time in
+    /// all. It trusts the web's certification authorities and the certificates in the given PEM text.
     pub(crate) fn new(
         locate: impl Locate,
         timeout: Duration,
@@ -67,7 +67,7 @@ impl HttpClient {
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri;
         *request.headers_mut() = headers;
-        // One deadline for everything: a head that came late leaves the body the rest of the time.
+        // One deadline for everything: the body gets the time that the head has left.
         let deadline = Instant::now() + self.timeout;
         let late = |_| AttemptFault::Timeout(self.timeout);
         let answering =
@@ -87,7 +87,7 @@ impl HttpClient {
     }
 }
 
-/// Reads the body to its end, or to the limit. Nothing of it is kept.
+/// Reads the body to its end, or to the limit, and discards it.
 async fn drain(mut body: Incoming) -> Result<(), AttemptFault> {
     let mut drained = 0;
     while let Some(frame) = body.frame().await {

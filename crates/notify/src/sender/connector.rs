@@ -1,4 +1,4 @@
-//! Opens connections, to nowhere but where it is told.
+//! Opens connections, to the given addresses alone.
 
 use std::future::Future;
 use std::io;
@@ -18,17 +18,17 @@ use tower_service::Service;
 use super::AttemptFault;
 use crate::guard::Guard;
 
-/// How long an address may take while there is another one to try: a dead one must not use up all the time.
+/// How long an address may take while there is another one to try: a dead one must not use up the time limit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Who knows the addresses that a connection may go to.
+/// Knows the addresses that a connection may go to.
 #[async_trait]
 pub(crate) trait Locate: Send + Sync + 'static {
-    /// The addresses, to be tried one after the other.
+    /// The addresses; the connector tries them one after the other.
     async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, AttemptFault>;
 }
 
-/// Judged addresses alone: a new connection is a new verdict.
+/// Gives judged addresses alone: each new connection needs a new verdict.
 #[async_trait]
 impl Locate for Guard {
     async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, AttemptFault> {
@@ -37,7 +37,8 @@ impl Locate for Guard {
     }
 }
 
-/// Opens connections to located addresses. Name or literal, every connection takes this one way.
+/// Opens connections to located addresses. Every connection goes through it, whether the host is a name or an
+/// address.
 #[derive(Clone)]
 pub(super) struct Connector {
     locate: Arc<dyn Locate>,
@@ -73,7 +74,7 @@ impl Service<Uri> for Connector {
                 };
                 match connected {
                     Ok(stream) => {
-                        // A notification is one small write: waiting to fill a packet only delays it.
+                        // A notification is one small write: waiting to fill a packet would only delay it.
                         stream.set_nodelay(true).map_err(|fault| AttemptFault::Connect(fault.kind()))?;
                         return Ok(TokioIo::new(stream));
                     }

@@ -6,35 +6,34 @@ use std::time::Duration;
 
 use rustls::CertificateError;
 
-/// Characters of what is wrong with the other side's certificate.
+/// Most characters kept of a TLS error.
 const TLS_TEXT_MAX: usize = 200;
 
-/// Why an attempt failed. Its text is the delivery's `last_error`; it never holds anything of a response's
-/// body.
+/// Why an attempt failed. Its text is the delivery's `last_error`; it never quotes a response's body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AttemptFault {
-    /// Not completed in time.
+    /// The response was not complete in time.
     #[error("timeout: no complete response within {} s", .0.as_secs_f64())]
     Timeout(Duration),
-    /// The URL is none any more; the rules may have become stricter since it was set.
+    /// The URL is no longer valid: the rules may have become stricter since the merchant set it.
     #[error("invalid URL: the URL is not a well-formed https address")]
     InvalidUrl,
-    /// The host has no address.
+    /// The host has no address, or its name servers did not answer.
     #[error("DNS: the host has no address, or its name servers did not answer")]
     Dns,
-    /// The host leads to a place that is not public.
+    /// The host leads to an address that is not public.
     #[error("unsafe address: the host leads to an address that is not public")]
     UnsafeAddress,
-    /// No connection.
+    /// The connection could not be opened.
     #[error("connection: {}", connection(*.0))]
     Connect(io::ErrorKind),
-    /// No trust.
+    /// TLS failed, usually because of the certificate.
     #[error("TLS: {0}")]
     Tls(String),
     /// The connection ended before the response did, or the response was not HTTP.
     #[error("connection: closed before a complete response, or the response was not HTTP")]
     Broken,
-    /// A response that is not 2xx.
+    /// The endpoint answered with another status than 2xx.
     #[error("answered with status {}{}", .0, redirect(*.0))]
     Status(u16),
 }
@@ -66,7 +65,7 @@ impl AttemptFault {
         }
     }
 
-    /// Finds the reason in what the HTTP client says, however deep it is wrapped.
+    /// Finds the reason in the HTTP client's error, however deep it is wrapped.
     pub(super) fn of(fault: &(dyn Error + 'static)) -> AttemptFault {
         let mut cause = Some(fault);
         while let Some(fault) = cause {
@@ -74,10 +73,10 @@ impl AttemptFault {
                 return fault.clone();
             }
             if let Some(fault) = fault.downcast_ref::<rustls::Error>() {
-                // Some of its words are the other side's, which may be as many as it likes.
+                // The other side writes part of this text, and could make it as long as it likes.
                 return AttemptFault::Tls(tls(fault).chars().take(TLS_TEXT_MAX).collect());
             }
-            // An I/O error shows what it wraps only to whoever asks it.
+            // An I/O error gives the error that it wraps through `get_ref`, not through `source`.
             let wrapped = fault.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             cause = wrapped.map(|wrapped| wrapped as &(dyn Error + 'static)).or_else(|| fault.source());
         }

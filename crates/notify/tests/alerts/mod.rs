@@ -1,4 +1,4 @@
-//! One attempt to alert operations: no guard, and the same limits as a delivery attempt.
+//! One attempt to post an alert: no guard, but the limits of a delivery attempt.
 
 use std::time::Duration;
 

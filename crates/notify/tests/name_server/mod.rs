@@ -1,4 +1,4 @@
-//! A name server on the loop-back interface, with answers made by the test.
+//! A name server on the loopback interface, whose answers the test makes.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ pub enum Reply {
 /// The questions a server got, as `name. type`.
 pub type Questions = Arc<Mutex<Vec<String>>>;
 
-/// Starts a name server on the loop-back interface; it ends with the test's runtime.
+/// Starts a name server on the loopback interface; it ends with the test's runtime.
 pub async fn serve(answer: impl Fn(&Query) -> Reply + Send + 'static) -> (SocketAddr, Questions) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a socket");
     let address = socket.local_addr().expect("an address");
@@ -65,12 +65,12 @@ pub fn aaaa(name: &str) -> Record {
     record(name, RData::AAAA(AAAA::new(0x2606, 0x4700, 0x4700, 0, 0, 0, 0, 0x1111)))
 }
 
-/// A name that stands for another.
+/// A name that is an alias of another.
 pub fn alias(name: &str, target: &str) -> Record {
     record(name, RData::CNAME(CNAME(Name::from_ascii(target).expect("a name"))))
 }
 
-/// Answers A and AAAA questions apart.
+/// Answers questions for A and for AAAA differently.
 pub fn by_type(query: &Query, of_a: Reply, of_aaaa: Reply) -> Reply {
     match query.query_type() {
         RecordType::A => of_a,

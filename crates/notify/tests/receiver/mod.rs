@@ -1,4 +1,4 @@
-//! A receiver on loopback that answers as it is told, byte by byte.
+//! A receiver on loopback that answers as the test says, byte by byte.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio_rustls::TlsAcceptor;
 pub enum Behaviour {
     /// Writes these bytes and waits for the next request.
     Answer(Vec<u8>),
-    /// Writes these bytes, and then one more again and again, never ending.
+    /// Writes these bytes, and then more without end.
     Flood(Vec<u8>),
     /// Writes these bytes and then nothing more, keeping the connection open.
     Hang(Vec<u8>),
@@ -21,7 +21,7 @@ pub enum Behaviour {
     Close,
 }
 
-/// A receiver, and what has reached it.
+/// A receiver, and the requests that have reached it.
 pub struct Receiver {
     pub address: SocketAddr,
     connections: Arc<AtomicUsize>,
@@ -46,7 +46,7 @@ impl Receiver {
                     match tls {
                         None => converse(stream, behaviour, requests).await,
                         Some(tls) => {
-                            // A client that does not trust us goes away in the middle of the handshake.
+                            // A client that does not trust the certificate goes away during the handshake.
                             if let Ok(stream) = tls.accept(stream).await {
                                 converse(stream, behaviour, requests).await;
                             }
@@ -78,7 +78,7 @@ async fn converse(
             Behaviour::Answer(bytes) => stream.write_all(bytes).await.unwrap(),
             Behaviour::Flood(head) => {
                 stream.write_all(head).await.unwrap();
-                // Ends when the client has had enough.
+                // Ends when the client closes the connection.
                 while stream.write_all(&[b'x'; 4_096]).await.is_ok() {}
                 return;
             }

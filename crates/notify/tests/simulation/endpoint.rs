@@ -12,7 +12,7 @@ use settle_testing::virtual_time::pass;
 
 use crate::world::World;
 
-/// How an endpoint takes an attempt.
+/// What an endpoint does with an attempt.
 #[derive(Debug, Clone, Copy)]
 enum Mood {
     Answers(u16),
@@ -23,7 +23,7 @@ enum Mood {
     Unresolvable,
 }
 
-/// The network and everybody behind it.
+/// The network and all endpoints behind it.
 pub struct Endpoints {
     pub world: Arc<World>,
     pub timeout: Duration,
@@ -55,7 +55,7 @@ impl Endpoints {
         ])
     }
 
-    /// The dispatcher dies now: nobody comes back to it.
+    /// Kills the dispatcher: its attempt never returns.
     async fn die(&self) -> ! {
         self.world.crash.notify_one();
         pending().await

@@ -1,10 +1,10 @@
-//! The database with faults: every question may be the dispatcher's last, before it is asked or after.
+//! A database with faults: the dispatcher may die before or after any of its queries.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
-use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId};
+use settle_domain::ids::{DeliveryId, KeeperId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, RecordedOutcomes};
 use settle_shards::leases::ShardLeases;
@@ -16,26 +16,26 @@ use tokio::sync::Mutex;
 
 use crate::world::World;
 
-/// One question at a time, in the order asked: so a seed replays. Real time passes while the database works;
-/// virtual time does not.
+/// Runs one query at a time, in the order asked, so that a seed replays. Real time passes while the database
+/// works; virtual time does not.
 pub struct Database<Part> {
     pub part: Arc<Part>,
     pub turn: Arc<Mutex<()>>,
     pub world: Arc<World>,
-    /// How often the dispatcher had died when this one was started.
+    /// How often the dispatcher had died when this process was started.
     pub life: usize,
 }
 
-/// Does something on the real database, all of it, while the virtual clock stands.
+/// Runs work on the real database to its end, while the virtual clock stands still.
 pub async fn exclusive<T: Send + 'static>(
     turn: &Arc<Mutex<()>>,
     work: impl Future<Output = T> + Send + 'static,
 ) -> T {
     let turn = turn.clone();
-    // A task of its own: whoever waits for it may die, it does not.
+    // A task of its own: its caller may die, the work does not.
     let done = tokio::spawn(async move {
         let _turn = turn.lock().await;
-        // The clock does not jump while a thread that it knows of works.
+        // The clock does not jump while a blocking thread of the runtime works.
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let guard = tokio::task::spawn_blocking(move || ended.recv());
         let done = work.await;
@@ -55,7 +55,7 @@ impl<Part> Database<Part> {
         work: impl Future<Output = StoreResult<T>> + Send + 'static,
     ) -> StoreResult<T> {
         let chance = &self.world.chance;
-        // Drawn before anything is waited for: the order in which threads finish changes nothing.
+        // Drawn before anything is awaited: the order in which threads finish changes nothing.
         let (before, after) = (chance.once_in(120), chance.once_in(120));
         let (away, latency) = (chance.once_in(60), chance.up_to(Duration::from_millis(5)));
         if before {
@@ -78,12 +78,12 @@ impl<Part> Database<Part> {
 
 #[async_trait::async_trait]
 impl<Part: ShardLeases + 'static> ShardLeases for Database<Part> {
-    async fn presence(&self, keeper: DispatcherId) -> StoreResult<Option<Box<dyn Presence>>> {
+    async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
         let part = self.part.clone();
         self.ask(async move { part.presence(keeper).await }).await
     }
 
-    async fn renew(&self, keeper: DispatcherId, lease: Duration) -> StoreResult<Leases> {
+    async fn renew(&self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases> {
         let part = self.part.clone();
         self.ask(async move { part.renew(keeper, lease).await }).await
     }
@@ -120,7 +120,7 @@ impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
 
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
         let (part, mut outcomes, world) = (self.part.clone(), outcomes.to_vec(), self.world.clone());
-        // Now and then somebody else has locked a merchant.
+        // Now and then another transaction holds the lock of a merchant.
         let locked = outcomes.first().map(|outcome| outcome.state.merchant_id);
         let locked = locked.filter(|_| self.world.chance.once_in(10));
         outcomes.retain(|outcome| Some(outcome.state.merchant_id) != locked);

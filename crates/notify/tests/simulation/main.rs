@@ -1,9 +1,9 @@
 //! A seeded simulation: the real dispatcher on the real SQLite store, under a clock that jumps.
 //!
-//! Endpoints time out, break connections, answer late, answer what they should not, and flap. The dispatcher
-//! is killed between any two of its steps, and started again. Merchants rotate secrets, clear and set
-//! endpoints and ask for redeliveries meanwhile. What must hold is checked at every step ([`world`]), and at
-//! the end every delivery is delivered or dead.
+//! Endpoints time out, break connections, answer late or wrongly, and flap. The dispatcher is killed between
+//! any two of its steps, and started again. Meanwhile merchants rotate secrets, clear and set endpoints, and
+//! request redeliveries. [`world`] checks at every step what must hold; at the end every delivery is
+//! delivered or dead.
 //!
 //! A seed replays by its number: `SIMULATION_SEED=4711 cargo nextest run --test simulation one_seed`.
 

@@ -1,4 +1,4 @@
-//! One seed: merchants come, settle, change their minds; the dispatcher dies and comes back.
+//! One seed: merchants settle and change their endpoints; the dispatcher dies and comes back.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use settle_domain::delivery::{DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::endpoint::Endpoint;
-use settle_domain::ids::{DispatcherId, MerchantId, SettlementId};
+use settle_domain::ids::{KeeperId, MerchantId, SettlementId};
 use settle_domain::page::PageRequest;
 use settle_domain::seams::{Clock, SeededEntropy};
 use settle_domain::time::Timestamp;
@@ -30,17 +30,17 @@ use crate::endpoint::Endpoints;
 use crate::faults::{Database, exclusive};
 use crate::world::{Tracked, World};
 
-/// Where the database is written: memory that looks like a disk, where there is some.
+/// The folder of the database: memory that looks like a disk, if the machine has it.
 const SHARED_MEMORY: &str = "/dev/shm";
 
-/// How a run is timed.
+/// The times of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
     retry: RetryPolicy,
     timeout: Duration,
     /// How long merchants are active.
     active: Duration,
-    /// By when everything must have come to its end.
+    /// The time by which every delivery must have ended.
     limit: Duration,
 }
 
@@ -83,7 +83,7 @@ pub fn run_seeds(seeds: Range<u64>, scenario: Scenario) {
         for seed in seeds {
             let simulation = Simulation::new(seed, scenario, store.clone(), turn.clone());
             let world = simulation.world.clone();
-            // In a task of its own, so that a failure can be told with its seed and its story.
+            // In a task of its own, so that a failure is reported with its seed and its story.
             if let Err(fault) = tokio::spawn(simulation.run()).await {
                 panic!("seed {seed} fails: {fault}\n{}", world.story());
             }
@@ -138,9 +138,9 @@ impl Simulation {
         Database { part: Arc::new(part), turn, world, life }
     }
 
-    /// A process that sends: the keeper of its shards, and the dispatcher, which is the keeper's tenant.
+    /// A process that sends: the keeper of shards, and the dispatcher, which is its tenant.
     async fn process(&self, stopping: impl Future<Output = ()> + Send) {
-        let id = DispatcherId::new(self.world.clock.now(), &*self.entropy);
+        let id = KeeperId::new(self.world.clock.now(), &*self.entropy);
         let leases = Arc::new(self.database(StoreLeases(self.store.clone())));
         let mut keeper = Keeper::new(leases, id, Keeper::lease_min(self.scenario.timeout));
         let tenancy = keeper.tenant();
@@ -164,7 +164,7 @@ impl Simulation {
         }
     }
 
-    /// Starts the dispatcher again whenever it has died or was stopped, until everything is over.
+    /// Starts the dispatcher again whenever it has died or stopped, until every delivery has ended.
     async fn keep_dispatching(&self, living: &tokio::task::JoinHandle<()>) {
         while !(living.is_finished() && self.world.is_over()) {
             let stop = Notify::new();
@@ -222,8 +222,8 @@ impl Simulation {
         self.set_endpoint(merchant_id).await;
     }
 
-    /// Settlements complete, and their notifications are enqueued with them. The dispatcher is handed them,
-    /// at once or late, or told of the merchant, or nobody is woken.
+    /// Completes settlements, which enqueues their notifications. The dispatcher gets the deliveries at once
+    /// or late, or only the merchant, or no hint at all.
     async fn settle(&self, merchant: MerchantId) {
         let (store, world, entropy) = (self.store.clone(), self.world.clone(), self.entropy.clone());
         let number = 1 + self.world.chance.below(4);
@@ -316,7 +316,7 @@ impl Simulation {
         .await;
     }
 
-    /// The database shows every delivery as those who watched know it, and operations are told of each death.
+    /// The database shows every delivery as [`World`] tracked it, and operations hear of each death.
     async fn compare(&self) {
         let store = self.store.clone();
         let alerted: u64 = exclusive(&self.turn, async move {
@@ -342,7 +342,7 @@ impl Simulation {
     }
 }
 
-/// Takes note of what was enqueued.
+/// Tracks the enqueued deliveries.
 async fn track(
     store: &dyn Store,
     world: &World,

@@ -1,4 +1,4 @@
-//! What is true in the simulated world, and what must hold in it.
+//! The true state of the simulated world, and what must hold in it.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -33,10 +33,10 @@ impl Clock for VirtualClock {
     }
 }
 
-/// One delivery, as those who watch everything know it.
+/// One delivery, as the simulation knows it.
 pub struct Tracked {
     pub merchant: MerchantId,
-    /// Where it stands in the database.
+    /// Its state in the database.
     pub state: Delivery,
     /// The bytes that every attempt must send.
     pub body: Vec<u8>,
@@ -44,24 +44,26 @@ pub struct Tracked {
     pub answered: bool,
 }
 
-/// Everything that is known.
+/// Everything that the simulation knows.
 #[derive(Default)]
 pub struct Known {
     pub deliveries: BTreeMap<DeliveryId, Tracked>,
-    /// What the living dispatcher has claimed and not sent yet, with the secret it was given.
+    /// Deliveries that the living dispatcher has claimed and not sent yet, with the secret that the claim
+    /// gave.
     claimed: HashMap<DeliveryId, String>,
-    /// What a dispatcher is handed over and may send without a claim, with the secret it is given.
+    /// Deliveries that were handed to a dispatcher, which may send them without a claim, with their secret.
     handed_over: HashMap<DeliveryId, String>,
-    /// What the living dispatcher has sent and not recorded yet.
+    /// Deliveries that the living dispatcher has sent and not recorded yet.
     unrecorded: HashSet<DeliveryId>,
-    /// What was wrong with attempts. The dispatcher takes a panic for a fault of the sender and goes on.
+    /// Faults of attempts. A panic would not do: the dispatcher takes it for a failure of the sender and goes
+    /// on.
     wrong_sends: Vec<String>,
-    /// The present secret of each merchant; none when its endpoint is cleared.
+    /// The present secret of each merchant; none if its endpoint is cleared.
     pub secrets: BTreeMap<MerchantId, Option<String>>,
     /// Deliveries whose last attempt failed: operations must hear of each.
     pub deaths: usize,
     pub sends: usize,
-    /// Sends of what no claim had found.
+    /// Sends of deliveries that no claim had found.
     pub unclaimed_sends: usize,
     pub crashes: usize,
     story: VecDeque<String>,
@@ -105,7 +107,7 @@ impl World {
         self.known().story.iter().cloned().collect::<Vec<_>>().join("\n")
     }
 
-    /// The dispatcher is dead: what it had claimed is forgotten with it.
+    /// The dispatcher has died, and its claims with it.
     pub fn crashed(&self) {
         self.tell("the dispatcher dies");
         let mut known = self.known();
@@ -114,8 +116,8 @@ impl World {
         known.crashes += 1;
     }
 
-    /// Only what is pending and due may be claimed, and nothing twice. What was asked by a dispatcher that
-    /// has died meanwhile is answered to nobody.
+    /// Checks that only pending deliveries that are due are claimed, and none twice. A claim by a dispatcher
+    /// that has died meanwhile does not count.
     pub fn check_claims(&self, life: usize, found: &[Claimed]) {
         if life != self.known().crashes {
             return;
@@ -143,14 +145,14 @@ impl World {
         }
     }
 
-    /// Deliveries are handed over to the dispatcher, which may send them or leave them to a claim.
+    /// Deliveries are handed to the dispatcher, which may send them or leave them to a claim.
     pub fn handed_over(&self, merchant: MerchantId, deliveries: impl Iterator<Item = DeliveryId>) {
         let mut known = self.known();
         let secret = known.secrets[&merchant].clone().expect("what is enqueued has an endpoint");
         known.handed_over.extend(deliveries.map(|delivery| (delivery, secret.clone())));
     }
 
-    /// An attempt reaches the endpoint. What is wrong with it is told at the end.
+    /// An attempt reaches the endpoint. Its faults are reported at the end.
     pub fn sent(&self, notification: &Notification) -> Option<DeliveryId> {
         let sent = std::panic::catch_unwind(AssertUnwindSafe(|| self.check_sent(notification)));
         let wrong = |fault: &(dyn std::any::Any + Send)| {
@@ -185,12 +187,12 @@ impl World {
         id
     }
 
-    /// The endpoint has answered with 2xx in time, whether the dispatcher lives to hear it or not.
+    /// The endpoint has answered with 2xx in time, whether or not the dispatcher lives to see it.
     pub fn answered(&self, id: DeliveryId) {
         self.known().deliveries.get_mut(&id).expect("it was sent").answered = true;
     }
 
-    /// Outcomes are in the database: each must be a step of the state table.
+    /// Outcomes are in the database: checks that each is a transition of the state table.
     pub fn recorded(&self, outcomes: &[Outcome], changed: &[DeliveryId]) {
         for outcome in outcomes {
             let after = &outcome.state.delivery;
@@ -205,7 +207,7 @@ impl World {
             let tracked = known.deliveries.get_mut(&id).expect("it was sent");
             let mut expected = tracked.state.clone();
             let event = event_of(after);
-            // The time of an attempt is the outcome's own: it lies between sending and recording.
+            // The outcome has the time of its attempt, which lies between sending and recording.
             let at = match after.status {
                 DeliveryStatus::Delivered => after.delivered_at.expect("a delivered row has its time"),
                 DeliveryStatus::Pending => earlier(after.next_attempt_at, &self.retry, after.attempts),

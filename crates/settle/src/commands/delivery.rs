@@ -17,7 +17,7 @@ mod list;
 mod redeliver;
 mod when;
 
-/// Characters of an error that a table shows.
+/// Characters of an error that the table shows.
 const ERROR_CHARACTERS_MAX: usize = 60;
 
 #[derive(Debug, Subcommand)]
@@ -50,13 +50,13 @@ struct Narrowing {
     #[arg(long, value_name = "WHEN", value_parser = when::parse)]
     since: Option<Timestamp>,
     /// Only those to a URL that starts with this
-    // Nothing would be the start of every URL: a variable that is not set must not send everything again.
+    // An empty text is the start of every URL: an unset shell variable must not resend every delivery.
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     url: Option<String>,
 }
 
 impl Narrowing {
-    /// The filter. A merchant that is not there is refused: an empty answer would look as if all were well.
+    /// The filter. An unknown merchant is refused: an empty list would look as if all were well.
     async fn filter(
         self,
         context: &Context,
@@ -69,7 +69,7 @@ impl Narrowing {
     }
 }
 
-/// What a merchant sees of a delivery, and whose it is.
+/// A delivery as its merchant sees it, and that merchant's id.
 #[derive(Serialize)]
 struct Printed {
     merchant_id: MerchantId,
@@ -118,14 +118,15 @@ fn row(Printed { merchant_id, delivery }: &Printed) -> Vec<String> {
     ]
 }
 
-/// A time that is read at a glance, and can be given to `--since`.
+/// A time that a person reads at a glance, and that `--since` accepts.
 fn to_the_second(time: Timestamp) -> String {
     let text = time.to_string();
     let second = text.split('.').next().unwrap_or(&text);
     format!("{second}Z")
 }
 
-/// An error in one cell: what others wrote neither breaks the table nor commands the terminal.
+/// An error in one cell. Endpoints write parts of it, so control characters become blanks: they must neither
+/// break the table nor control the terminal.
 fn shown(error: &str) -> String {
     let mut characters = error.chars();
     let visible = |character: char| if character.is_control() { ' ' } else { character };
@@ -136,7 +137,7 @@ fn shown(error: &str) -> String {
     text
 }
 
-/// A number of deliveries, as one says it.
+/// A number of deliveries, in words.
 fn counted(number: usize) -> String {
     if number == 1 { "1 delivery".to_owned() } else { format!("{number} deliveries") }
 }

@@ -1,4 +1,4 @@
-//! `settle demo`: the whole service at work in one process, with nothing to set up and nothing left behind.
+//! `settle demo`: the whole service at work in one process. It needs no setup and leaves nothing behind.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -27,17 +27,17 @@ use crate::{logging, output};
 mod settlements;
 mod story;
 
-/// The ports that are asked for first: those of the README.
+/// The ports that the demo tries first: those that the README names.
 const API_PORT: u16 = 8080;
 const OPERATOR_PORT: u16 = 8081;
-/// When the first settlement completes: away from the times at which the flaky shop's endpoint changes, so
-/// that each demo tells the same story.
+/// When the first settlement completes. Settlements and the changes of the flaky shop's endpoint never fall
+/// on the same moment, so every demo tells the same story.
 const SETTLEMENT_FIRST: Duration = Duration::from_secs(1);
-/// How often a settlement completes.
+/// Time between two settlements.
 const SETTLEMENT_INTERVAL: Duration = Duration::from_secs(2);
-/// How long the flaky shop's endpoint is well, and how long it is not.
+/// How long the flaky shop's endpoint answers well, and how long it then fails.
 const MOOD_INTERVAL: Duration = Duration::from_secs(6);
-/// How often it is said how the queue stands.
+/// How often the demo prints the state of the queue.
 const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
@@ -71,7 +71,7 @@ impl Demo {
         let (moody, mood_now) = watch::channel(Behaviour::default());
         let good = Receiver::bind(0, &secret, well_now, Arc::new(SystemClock)).await?;
         let flaky = Receiver::bind(0, &secret, mood_now, Arc::new(SystemClock)).await?;
-        // A port that is taken, and on which nobody listens.
+        // A port that is bound, so that nobody else takes it, and on which nobody listens.
         let nobody = TcpSocket::new_v4()?;
         nobody.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let mut shops = Vec::new();
@@ -112,7 +112,7 @@ impl Demo {
             );
         };
         let _kept = (well, nobody);
-        // The service ends in order, before its folder does.
+        // The service must stop in order before its folder is removed.
         tokio::select! {
             served = service => served?,
             () = life => {}
@@ -123,7 +123,7 @@ impl Demo {
     }
 }
 
-/// The service's own settings, whatever this machine has set: the demo touches nothing but its folder.
+/// Settings of the demo's own, whatever this machine has set: the demo touches only its own folder.
 fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> Result<Config, CommandError> {
     let file = folder.join("settle.toml");
     std::fs::write(&file, "")?;
@@ -134,18 +134,19 @@ fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> 
         set("OPERATOR__LISTEN", operator.to_string()),
         set("WEBHOOK__ALLOW_HTTP", "true".to_owned()),
         set("WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8".to_owned()),
-        // The life of a delivery in seconds instead of hours.
+        // A delivery lives for seconds here, instead of hours.
         set("WEBHOOK__RETRY_FIRST", "2s".to_owned()),
         set("WEBHOOK__RETRY_MAX", "8s".to_owned()),
         set("WEBHOOK__MAX_ATTEMPTS", "4".to_owned()),
-        // The alert of a delivery that died, as operations see it; the rest is told below.
+        // The log shows only the alert of a dead delivery, as operations see it; the demo prints the rest
+        // itself.
         set("LOG__LEVEL", "error".to_owned()),
         set("LOG__FORMAT", "text".to_owned()),
     ];
     Ok(config::load(Some(&file), &environment)?.0)
 }
 
-/// A listener on the port wanted, or on another one that is free.
+/// Listens on the wanted port, or on a free one if it is taken.
 async fn bind(wanted: u16) -> Result<TcpListener, CommandError> {
     match TcpListener::bind((Ipv4Addr::LOCALHOST, wanted)).await {
         Ok(listener) => Ok(listener),
@@ -187,13 +188,13 @@ async fn open_shop(
     Ok(Shop { name, merchant_id })
 }
 
-/// Settlements complete, one shop after the other.
+/// Completes settlements, one shop after the other.
 async fn settle_for_ever(recorder: &Recorder, shops: &[Shop]) {
     let first = tokio::time::Instant::now() + SETTLEMENT_FIRST;
     let mut due = tokio::time::interval_at(first, SETTLEMENT_INTERVAL);
     for number in 0.. {
         due.tick().await;
-        // The shop whose endpoint is gone settles seldom: one death is enough to see.
+        // The shop without an endpoint settles seldom: one dead delivery is enough to see.
         let shop = match number % 8 {
             0 | 2 | 3 | 5 | 6 => &shops[0],
             1 | 4 => &shops[1],
@@ -210,7 +211,7 @@ async fn settle_for_ever(recorder: &Recorder, shops: &[Shop]) {
     }
 }
 
-/// The flaky shop's endpoint fails for a while, and recovers.
+/// Makes the flaky shop's endpoint fail for a while, and recover.
 async fn flap(moody: &watch::Sender<Behaviour>) {
     let mut due = tokio::time::interval(MOOD_INTERVAL);
     due.tick().await;
@@ -234,7 +235,7 @@ async fn summarize(store: &dyn settle_store::Store) {
     }
 }
 
-/// Prints a line of what happens. Whoever has closed the other end does not want to know.
+/// Prints one line. A reader that has closed the pipe does not want more, so errors are ignored.
 fn tell(line: &str) {
     let _ = output::print_text(line);
 }

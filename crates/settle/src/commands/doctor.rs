@@ -1,4 +1,4 @@
-//! `settle doctor`: looks at everything the service needs and says what is missing. It changes nothing.
+//! `settle doctor`: checks everything the service needs and says what is missing. It changes nothing.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use settle_wiring::system::SystemEntropy;
 use super::{CommandError, explained};
 use crate::output::{self, OutputFormat};
 
-/// A name that exists as long as there is a DNS.
+/// A name that every working DNS knows.
 const PROBE_NAME: &str = "a.root-servers.net";
 
 #[derive(Debug, Args)]
@@ -112,7 +112,7 @@ async fn database(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Whether the master key is one that the database has been used with; nothing to say when it is.
+/// A finding if the database was used with another master key than this one; none if all is well.
 async fn known_master_key(config: &Config, store: &dyn Store) -> Option<Finding> {
     let known = match store.master_key_list().await {
         Ok(known) => known,
@@ -133,7 +133,7 @@ async fn name_servers(config: &Config) -> Finding {
         Err(fault) => Err(fault),
     };
     match answer {
-        // That it has no such name is an answer too.
+        // "No such name" is an answer too.
         Ok(_) | Err(ResolveFault::NoRecords) => finding("name servers", Verdict::Ok, "answer"),
         Err(fault) => {
             let text =

@@ -61,7 +61,7 @@ impl Listen {
         let (failed, mut failure) = mpsc::channel(1);
         let show = move |arrival: &Arrival| {
             if let Err(fault) = output::print(format, arrival, || arrival.to_string()) {
-                // The first failure ends it; there is no place for another, and no need.
+                // The first failure ends the command. The channel has no room for another, and needs none.
                 let _ = failed.try_send(fault);
             }
         };
@@ -90,7 +90,7 @@ fn bad_port(port: u16) -> String {
     format!("--port: Settle sends nothing to port {port}; take one from 1024 up that browsers do not refuse")
 }
 
-/// How to have notifications sent here. The secret is not repeated.
+/// How to make a Settle on this machine send here. It does not repeat the secret.
 fn hint(address: SocketAddr) -> String {
     format!(
         r#"Listening on http://{address}, on every path. Ctrl-C ends it.

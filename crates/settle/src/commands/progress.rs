@@ -1,10 +1,10 @@
-//! How far a command has come, shown on a terminal alone.
+//! A progress bar for long commands, drawn only on a terminal.
 
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar over something that can be counted.
+/// A progress bar with a known end.
 pub(super) struct Progress(ProgressBar);
 
 impl Progress {
@@ -18,7 +18,7 @@ impl Progress {
         Progress::new(rows, message, "{msg:10} {wide_bar} {human_pos}/{human_len} {eta}")
     }
 
-    /// A bar that is shown only where somebody can see it.
+    /// A bar that is hidden unless standard error is a terminal.
     fn new(length: u64, message: &'static str, template: &str) -> Progress {
         let bar =
             if std::io::stderr().is_terminal() { ProgressBar::new(length) } else { ProgressBar::hidden() };

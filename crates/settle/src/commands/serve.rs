@@ -1,4 +1,9 @@
 //! `settle serve`: the service.
+//!
+//! **A stop.** At the first SIGTERM or SIGINT the merchant API accepts no more connections and finishes the
+//! requests under way; the dispatcher finishes and records what it has in flight, and the keeper gives its
+//! shards back. The operator's listener stops last: until then `/readyz` says "draining". A second signal
+//! ends the process at once.
 
 use std::num::NonZeroU32;
 use std::panic::AssertUnwindSafe;
@@ -32,12 +37,12 @@ use super::CommandError;
 const LATENCY_BUCKETS: [f64; 12] =
     [0.000_5, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 
-/// Files kept for everything but the merchants' connections: the database, name servers, deliveries,
+/// Open files that the merchants' connections leave free: for the database, name servers, deliveries and
 /// operators.
 const FILES_RESERVED: usize = 256;
-/// Connections of operators at once.
+/// Connections that operators may have open at once.
 const OPERATOR_CONNECTIONS_MAX: usize = 64;
-/// How often samples are sorted into the histograms.
+/// How often the metrics recorder sorts samples into the histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Default, Args)]
@@ -45,12 +50,12 @@ pub(super) struct Serve {
     /// Run only these parts [default: all of them]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,…")]
     role: Vec<Role>,
-    /// Listeners that are there already.
+    /// Listeners that are bound already.
     #[arg(skip)]
     bound: Bound,
 }
 
-/// Listeners to serve on; what is missing is bound as the settings say.
+/// Listeners to serve on. The settings say where to bind those that are missing.
 #[derive(Debug, Default)]
 pub(super) struct Bound {
     pub(super) api: Option<TcpListener>,
@@ -68,7 +73,7 @@ enum Role {
 }
 
 impl Serve {
-    /// All parts, on these listeners.
+    /// All parts, on the given listeners.
     pub(super) fn on(bound: Bound) -> Serve {
         Serve { bound, ..Serve::default() }
     }
@@ -88,7 +93,8 @@ impl Serve {
         self.serve(context, metrics, Wake::default(), stop, draining).await
     }
 
-    /// Runs the service until told to stop. Whoever enqueues something in this process wakes the dispatcher.
+    /// Runs the service until `stop` is true. Code of this process that enqueues deliveries uses `wake` to
+    /// wake the dispatcher.
     pub(super) async fn serve(
         mut self,
         context: Context,
@@ -132,7 +138,8 @@ impl Serve {
         Ok(())
     }
 
-    /// Starts the dispatcher and the alerter, or what passes wake-ups on to the processes that have them.
+    /// Starts the dispatcher, its keeper and the alerter. Without the role `dispatch` it starts a task that
+    /// passes wake-ups on to the processes that have one.
     fn dispatch(
         &self,
         context: &Context,
@@ -162,8 +169,8 @@ impl Serve {
     }
 }
 
-/// Runs a part without which the service would only look alive. If it panics the process ends, and whoever
-/// looks after it starts it again.
+/// Runs a part without which the service would only seem alive. If it panics, the process ends, so that its
+/// supervisor starts it again.
 #[expect(clippy::disallowed_methods, reason = "there is nobody left to return to")]
 async fn vital(part: impl Future<Output = ()> + Send) {
     if AssertUnwindSafe(part).catch_unwind().await.is_err() {
@@ -172,8 +179,8 @@ async fn vital(part: impl Future<Output = ()> + Send) {
     }
 }
 
-/// When the merchants' requests are finished and what is in flight is recorded: until then an operator can
-/// still see how the service is.
+/// Ends when the merchants' requests are finished and the dispatcher has recorded what was in flight. The
+/// operator's listener stays up until then.
 async fn drained(
     stop: watch::Receiver<bool>,
     merchants: Option<JoinHandle<()>>,
@@ -255,7 +262,7 @@ fn operator_state(
     OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, draining }
 }
 
-/// Starts counting: before anything listens, so that nothing goes uncounted.
+/// Starts the metrics, before anything listens, so that every request is counted.
 pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandError> {
     let durations = Matcher::Suffix("_seconds".to_owned());
     let recorder = PrometheusBuilder::new().set_buckets_for_metric(durations, &LATENCY_BUCKETS);
@@ -263,8 +270,8 @@ pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandError> {
     let metrics = metrics.map_err(|fault| CommandError::Refused(format!("metrics: {fault}")))?;
     let upkeep = metrics.clone();
     tokio::spawn(async move {
-        // Samples are kept one by one until they are sorted into buckets; without this they would pile up
-        // wherever nobody scrapes.
+        // The metrics recorder keeps every sample until it is sorted into a bucket. Without this task samples
+        // would pile up where nobody scrapes.
         let mut due = tokio::time::interval(METRICS_UPKEEP);
         loop {
             due.tick().await;
@@ -292,7 +299,7 @@ fn server_limits(config: &Config) -> ServerLimits {
     }
 }
 
-/// How many files and sockets the process may have open, after asking for as many as it may ask for.
+/// Raises the limit on open files and sockets as far as the system allows, and returns it.
 fn open_files_max() -> usize {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -319,7 +326,7 @@ pub(super) fn stop_signal(draining: Arc<AtomicBool>) -> std::io::Result<watch::R
             }
             tracing::info!("stopping: requests under way are finished first; a second signal ends at once");
             draining.store(true, Ordering::Relaxed);
-            // Nobody listens any more when everything has stopped already.
+            // If everything has stopped already, nobody receives this.
             let _ = sender.send(true);
         }
     });
@@ -333,6 +340,6 @@ fn exit_at_once() {
 }
 
 pub(super) async fn stopped(mut stop: watch::Receiver<bool>) {
-    // The sender lives as long as the process waits for signals.
+    // The sender lives as long as the process waits for signals, so this cannot fail.
     let _ = stop.wait_for(|stop| *stop).await;
 }

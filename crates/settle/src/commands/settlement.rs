@@ -1,4 +1,8 @@
-//! `settle settlement import`: completed settlements from a file, all of them or none.
+//! `settle settlement import`: imports completed settlements from a file, all of them or none.
+//!
+//! Pass one reads every line and names every problem. Pass two records the lines in one transaction: it locks
+//! all merchants of the file, then takes 1,000 lines at a time, inserts the new settlements with their counts
+//! and slices, compares the known ones with what is stored, and with `--notify` enqueues the notifications.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
@@ -40,7 +44,7 @@ pub(super) struct Import {
     format: OutputFormat,
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Debug, Default, Serialize)]
 struct Imported {
     /// Settlements that were new.
@@ -71,8 +75,8 @@ impl SettlementCommand {
 }
 
 impl Import {
-    /// Reads everything once to find every problem, and a second time to record it in one transaction: the
-    /// database is never kept waiting for the input.
+    /// Reads the file once to find every problem, and a second time to record it in one transaction. So the
+    /// database never waits for the input.
     async fn import(&self, context: &Context) -> Result<Imported, CommandError> {
         let lines = Lines::open(&self.file, self.merchant)?;
         let progress = Progress::over_bytes(lines.bytes()?, "checking");

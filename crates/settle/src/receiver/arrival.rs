@@ -1,4 +1,4 @@
-//! What a receiver says of a request that reached it.
+//! What the receiver tells about each request.
 
 use std::fmt;
 
@@ -6,36 +6,36 @@ use serde::Serialize;
 use settle_domain::time::Timestamp;
 use settle_verify::Settlement;
 
-/// What a request was.
+/// The verdict on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verdict {
-    /// A notification that was not seen before.
+    /// A notification of a delivery not seen before.
     New,
     /// A delivery that was seen before.
     Duplicate,
     /// A test delivery.
     Test,
-    /// Not a notification to be trusted.
+    /// Not a notification that can be trusted.
     Refused,
 }
 
-/// One request, as it is shown and as it is printed in JSON.
+/// One request, as the receiver shows it and prints it as JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Arrival {
-    /// When it came.
+    /// When the request arrived.
     pub(crate) received_at: Timestamp,
-    /// What it was.
+    /// The verdict on it.
     pub(crate) verdict: Verdict,
-    /// The delivery it belongs to; of a refused one what it claims.
+    /// The id of its delivery; if it is refused, the id that it claims.
     pub(crate) delivery_id: Option<String>,
-    /// How many attempts of this delivery were seen, with this one.
+    /// How many attempts of this delivery have arrived, including this one.
     pub(crate) attempts: Option<u32>,
-    /// The status it is answered with.
+    /// The status of the answer.
     pub(crate) status: u16,
-    /// Why it is refused.
+    /// Why the receiver refuses it.
     pub(crate) reason: Option<String>,
-    /// What was settled.
+    /// The settlement of the notification.
     pub(crate) settlement: Option<Settlement>,
 }
 
@@ -75,7 +75,7 @@ fn write_settlement(formatter: &mut fmt::Formatter<'_>, settlement: &Settlement)
     write!(formatter, "\n    payin {payin}  payout {payout}  destination {destination}")
 }
 
-/// Text that a terminal shows and does not obey: references are written by whoever paid.
+/// Escapes control characters: payers write the references, and a terminal must not obey them.
 fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -87,7 +87,7 @@ fn plain(text: &str) -> String {
     shown
 }
 
-/// How many requests there were, of each kind.
+/// How many requests of each kind there were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     new: u64,

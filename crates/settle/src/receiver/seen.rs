@@ -1,8 +1,8 @@
-//! Which deliveries were seen, and how often; the latest ones only.
+//! Which deliveries the receiver has seen, and how often. It remembers only the latest ones.
 
 use std::collections::{HashMap, VecDeque};
 
-/// Counts the attempts of each delivery. When it is full, the delivery that was seen first is forgotten.
+/// Counts the attempts of each delivery. When it is full, it forgets the delivery that it has known longest.
 pub(super) struct Seen {
     attempts: HashMap<String, u32>,
     in_order: VecDeque<String>,
@@ -14,7 +14,7 @@ impl Seen {
         Seen { attempts: HashMap::new(), in_order: VecDeque::new(), deliveries_max }
     }
 
-    /// Counts an attempt: how many there were of this delivery, with this one.
+    /// Counts an attempt, and returns how many attempts of this delivery there were, including this one.
     pub(super) fn count(&mut self, delivery_id: &str) -> u32 {
         if let Some(attempts) = self.attempts.get_mut(delivery_id) {
             *attempts = attempts.saturating_add(1);

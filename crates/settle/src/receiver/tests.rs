@@ -1,4 +1,5 @@
-//! What can be seen from within alone: a behaviour that changes, and text that a terminal must not obey.
+//! Tests that need the receiver's internals: a behaviour that changes, and text that a terminal must not
+//! obey.
 
 use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
@@ -18,7 +19,7 @@ fn secret() -> WebhookSecret {
     WebhookSecret::parse("whsec".to_owned()).unwrap()
 }
 
-/// A receiver whose clock stands, and the other end of its behaviour.
+/// A receiver whose clock stands still, and the sender of its behaviour.
 async fn running() -> (Running, watch::Sender<Behaviour>) {
     let (sender, behaviour) = watch::channel(Behaviour::default());
     let clock = Arc::new(ManualClock::at(sent_at()));

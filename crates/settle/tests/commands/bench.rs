@@ -1,4 +1,4 @@
-//! `settle bench --quick`: that it runs and loses nothing. How fast it is says the benchmark, not a test.
+//! `settle bench --quick` works and loses nothing. Its figures are not tested.
 
 use serde_json::Value;
 use settle_testing::binary::Settle;
@@ -7,18 +7,18 @@ use crate::BINARY;
 
 const SCENARIOS: [&str; 8] =
     ["deliver", "latency", "recovery", "isolation", "lists", "growth", "start", "limits"];
-/// Figures that must be 0: what was lost, and what stands in the wrong state.
+/// Figures that must be 0: lost notifications, and deliveries in the wrong state.
 const LOSSES: usize = 9;
 
 fn measures_and_loses_nothing(store: &str) {
-    // It has a store of its own: the one that is set up here must stay as it is.
+    // The benchmark has a store of its own: the store that is set up here must not change.
     let settle = Settle::sqlite(BINARY);
     let (json, plot) = (settle.write("bench.json", ""), settle.write("bench.svg", ""));
     let (json_text, plot_text) = (json.display().to_string(), plot.display().to_string());
     let files = ["--json", json_text.as_str(), "--plot", plot_text.as_str()];
     let arguments = [["bench", "--quick", "--store", store].as_slice(), &files].concat();
     let mut command = settle.command(&arguments);
-    // PostgreSQL is started with the programs of the system.
+    // The benchmark finds PostgreSQL's programs on the usual path.
     let output = command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().expect("the binary runs");
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{table}{}", String::from_utf8_lossy(&output.stderr));

@@ -1,11 +1,11 @@
-//! The settings: where they come from, what is refused, what is shown. No store is opened here.
+//! The settings: their sources, what is refused, what is shown. No test here opens a store.
 
 use serde_json::Value;
 use settle_testing::binary::{Settle, keys, text};
 
 use crate::BINARY;
 
-/// What is shown of one setting: its value and its source.
+/// The shown value and source of one setting.
 #[track_caller]
 fn shown(settle: &Settle, arguments: &[&str], key: &str) -> (String, String) {
     let arguments: Vec<&str> = arguments.iter().chain(&["config", "show", "--json"]).copied().collect();

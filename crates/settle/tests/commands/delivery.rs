@@ -16,7 +16,7 @@ const OTHER_URL: &str = "https://other.example/hook";
 const OLD: &str = "2020-01-01T00:00:00Z";
 const YOUNG: &str = "2100-01-01T00:00:00Z";
 
-/// Makes a delivery that stands where it is said to; gives its id.
+/// Makes a delivery with this status; returns its id.
 fn delivery(settle: &Settle, merchant: &str, status: DeliveryStatus, created_at: &str, url: &str) -> String {
     let merchant: MerchantId = merchant.parse().unwrap();
     let created_at: Timestamp = created_at.parse().unwrap();
@@ -47,7 +47,7 @@ fn dead(settle: &Settle, merchant: &str) -> String {
     delivery(settle, merchant, DeliveryStatus::Dead, OLD, URL)
 }
 
-/// Gives a merchant an endpoint, so that what is sent again can be sent.
+/// Gives a merchant an endpoint, so that its deliveries can be sent again.
 fn put_endpoint(settle: &Settle, merchant: &str) {
     let merchant: MerchantId = merchant.parse().unwrap();
     let endpoint = fixtures::endpoint(b"sealed");

@@ -1,4 +1,4 @@
-//! `settle demo`: what it says is true, and when it has ended nothing of it is left.
+//! `settle demo`: its texts are true, and it leaves nothing behind.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -12,12 +12,12 @@ use tempfile::TempDir;
 use crate::BINARY;
 use crate::listening::Lines;
 
-/// A demo that is killed with the test, if it does not end before.
+/// A running demo, killed at the end of the test unless it has ended before.
 struct Demo {
     child: Child,
     stdout: Lines,
     stderr: Lines,
-    /// Where it makes its temporary folder.
+    /// The folder in which the demo makes its temporary folder.
     folder: TempDir,
 }
 
@@ -26,7 +26,7 @@ impl Demo {
         let folder = tempfile::tempdir().unwrap();
         let arguments: Vec<&str> = ["demo"].iter().chain(arguments).copied().collect();
         let mut command = Settle::sqlite(BINARY).command(&arguments);
-        // Whatever the machine has set does not concern it.
+        // The demo must ignore the settings of the machine.
         command.env("TMPDIR", folder.path()).env("SETTLE_DATABASE_URL", "postgres://nobody@127.0.0.1:1/none");
         command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -45,7 +45,7 @@ impl Demo {
         }
     }
 
-    /// Waits until it has ended in order, and has left nothing.
+    /// Waits until the demo has ended in order, and checks that it left nothing.
     fn ended(mut self) {
         self.stdout.finish();
         self.stderr.finish();
@@ -59,7 +59,7 @@ impl Demo {
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        // It may have ended already; then there is nobody to kill.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -69,7 +69,8 @@ fn entries(folder: &Path) -> usize {
     std::fs::read_dir(folder).unwrap().count()
 }
 
-/// Asks what a line of the demo tells one to ask: `curl -s [-X METHOD] URL -H 'Authorization: Bearer KEY'`.
+/// Sends the request of a `curl` line that the demo prints: `curl -s [-X METHOD] URL -H 'Authorization:
+/// Bearer KEY'`.
 fn curl(line: &str) -> Answer {
     let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
     let after = |word: &str| words.iter().position(|found| *found == word).map(|place| words[place + 1]);
@@ -79,12 +80,13 @@ fn curl(line: &str) -> Answer {
     ask(address, after("-X").unwrap_or("GET"), &format!("/{path}"), after("Bearer").unwrap(), "")
 }
 
-/// The id at the end of a line.
+/// The delivery id at the end of a line.
 fn delivery(line: &str) -> String {
     line.rsplit(' ').next().unwrap().to_owned()
 }
 
-/// The commands it prints work, notifications arrive, and the flaky shop's are tried again until it is well.
+/// The printed commands work, notifications arrive, and those of the flaky shop are retried until they
+/// succeed.
 #[test]
 fn it_tells_the_story_of_a_delivery() {
     let mut demo = Demo::start(&[]);

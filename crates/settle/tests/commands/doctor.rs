@@ -1,4 +1,4 @@
-//! `settle doctor`: what it finds, and how it ends.
+//! `settle doctor`: its findings and its exit code.
 
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
@@ -15,14 +15,14 @@ on_both_stores! {
     development_settings_are_a_warning,
 }
 
-/// A name server that says of every name that there is none: the verdict does not depend on the network.
+/// A name server that knows no name: so the verdict does not depend on the network.
 fn name_server() -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("it has an address").to_string();
     std::thread::spawn(move || {
         let mut packet = [0; 4_096];
         while let Ok((length, client)) = socket.recv_from(&mut packet) {
-            // The question as it came, marked as an answer: recursion available, no such name.
+            // The question, turned into an answer: recursion available, no such name.
             packet[2] |= 0x80;
             packet[3] = 0x83;
             if socket.send_to(&packet[..length], client).is_err() {

@@ -1,4 +1,4 @@
-//! `settle settlement import`: what goes in.
+//! `settle settlement import`: what it records.
 
 use serde_json::{Value, json};
 use settle_domain::delivery::DeliveryStatus;

@@ -21,7 +21,7 @@ on_both_stores! {
     many_problems_are_listed_up_to_a_limit,
 }
 
-/// Imports, is refused, and checks that nothing at all was recorded.
+/// Runs an import that must be refused, and checks that it recorded nothing.
 #[track_caller]
 fn refused(settle: &Settle, merchant: &str, contents: &str) -> String {
     let before = recorded(settle, merchant).0;

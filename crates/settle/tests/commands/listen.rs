@@ -36,7 +36,7 @@ fn the_same_delivery_again_is_a_duplicate_and_is_answered_alike() {
     assert!(listening.stdout.read[9].contains("attempt 3"), "{:#?}", listening.stdout.read);
 }
 
-/// One line, a reason, 400, and nothing of what it claims.
+/// Posts a notification that must be refused: one line, the reason, status 400.
 #[track_caller]
 fn refused(listening: &mut Listening, notification: &Notification, reason: &str) {
     let given = listening.post(notification);
@@ -61,7 +61,7 @@ fn what_is_not_authentic_or_not_fresh_is_refused_with_the_reason() {
     let mut unsigned = signed(1);
     unsigned.headers.remove("service-signature");
     refused(&mut listening, &unsigned, "the header service-signature is missing");
-    // None of them counts as an attempt.
+    // The refused ones do not count as attempts.
     assert_eq!(listening.post(&signed(1)).status, 200);
     let [head, ..] = listening.block();
     assert!(head.contains("  NEW ") && head.contains("attempt 1"), "{head}");
@@ -115,7 +115,7 @@ fn a_delayed_answer_is_given_when_the_receiver_stops_at_the_latest() {
     let mut listening = Listening::start(&["--delay", "1h", "--status", "202"]);
     let waiting = listening.send(&signed(1));
     assert!(listening.block()[0].contains("  NEW "), "shown before it is answered");
-    // Refusals are not delayed; once this one is through, the other has had its chance.
+    // A refusal is not delayed. When it is answered, the other one has had its chance too.
     refused(&mut listening, &signed_at(1, from_now(-400)), "too long");
     waiting.set_nonblocking(true).unwrap();
     let peeked = waiting.peek(&mut [0]).expect_err("no answer yet");
@@ -165,7 +165,7 @@ fn a_port_that_cannot_be_used_is_refused() {
     let listen = |port: &str| settle.run(&["listen", "--secret", SECRET, "--port", port]);
     assert_eq!(listen("99999").code, Some(2));
     assert_eq!(listen("http").code, Some(2));
-    // The guard lets nothing out to these, so that nothing would ever arrive.
+    // The guard sends nothing to these ports, so nothing would ever arrive.
     for port in ["22", "6000"] {
         let ran = listen(port);
         assert!(ran.failed().contains(&format!("Settle sends nothing to port {port}")), "{ran:?}");
@@ -205,7 +205,7 @@ fn it_needs_no_settings_and_no_data_folder() {
 
 #[test]
 fn the_hint_leads_to_a_delivered_test() {
-    // The variable may stay exported: it is no setting, and nobody minds it.
+    // The variable may stay exported: it is not a setting, and other commands ignore it.
     let mut settle = Settle::sqlite(BINARY).with("SETTLE_LISTEN_SECRET", SECRET);
     let mut listening = Listening::start_in(&settle, &[]);
     listening.stderr.next();

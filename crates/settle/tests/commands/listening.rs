@@ -17,11 +17,11 @@ use settle_wiring::system::SystemClock;
 
 use crate::BINARY;
 
-/// Not plain ASCII, because a secret need not be.
+/// Not plain ASCII, because a secret may contain any characters.
 pub const SECRET: &str = "whsec-ключ-1";
 pub const BODY: &str = include_str!("../../../verify/tests/data/notification.json");
 
-/// A receiver that is killed with the test, if it does not stop before.
+/// A running receiver, killed at the end of the test unless it has stopped before.
 pub struct Listening {
     child: Child,
     pub stdout: Lines,
@@ -29,10 +29,10 @@ pub struct Listening {
     pub address: SocketAddr,
 }
 
-/// What a process writes, a line each.
+/// The output of a process, line by line.
 pub struct Lines {
     lines: Receiver<String>,
-    /// What was read so far.
+    /// The lines read so far.
     pub read: Vec<String>,
 }
 
@@ -41,7 +41,7 @@ impl Lines {
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             for line in BufReader::new(stream).lines().map_while(Result::ok) {
-                // The test may have seen enough.
+                // The test may have ended its reading.
                 let _ = sender.send(line);
             }
         });
@@ -92,12 +92,12 @@ impl Listening {
         Listening { child, stdout, stderr, address }
     }
 
-    /// Sends a notification and gives the answer.
+    /// Sends a notification and returns the answer.
     pub fn post(&self, notification: &Notification) -> Answer {
         answer(self.send(notification))
     }
 
-    /// Sends a notification and does not wait for the answer.
+    /// Sends a notification without waiting for the answer.
     pub fn send(&self, notification: &Notification) -> TcpStream {
         let headers: Vec<(&str, &str)> = notification
             .headers
@@ -108,7 +108,7 @@ impl Listening {
         send(self.address, "POST", "/webhooks/settle", &headers, body)
     }
 
-    /// The next line of standard output, and the two that belong to a settlement.
+    /// The next line of standard output, and the two lines after it that describe the settlement.
     pub fn block(&mut self) -> [String; 3] {
         [self.stdout.next(), self.stdout.next(), self.stdout.next()]
     }
@@ -119,7 +119,7 @@ impl Listening {
         assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
     }
 
-    /// Waits until it has ended in order: all of standard output, all of standard error.
+    /// Waits until it has ended in order; returns all of standard output and all of standard error.
     pub fn ended(mut self) -> (Vec<String>, Vec<String>) {
         self.stdout.finish();
         self.stderr.finish();
@@ -128,7 +128,7 @@ impl Listening {
         (std::mem::take(&mut self.stdout.read), std::mem::take(&mut self.stderr.read))
     }
 
-    /// Stops it and gives what it printed.
+    /// Stops it; returns what it printed.
     pub fn stop(self) -> (Vec<String>, Vec<String>) {
         self.interrupt();
         self.ended()
@@ -137,7 +137,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        // It may have ended already; then there is nobody to kill.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -152,12 +152,12 @@ pub fn secret() -> WebhookSecret {
     WebhookSecret::parse(SECRET.to_owned()).expect("a secret")
 }
 
-/// Now, moved by so many seconds.
+/// The present time, moved by this many seconds.
 pub fn from_now(seconds: i64) -> Timestamp {
     Timestamp::from_micros(SystemClock.now().as_micros() + seconds * 1_000_000)
 }
 
-/// A notification as the service signs it at the time.
+/// A notification as the service signs it at the given time.
 pub fn signed_at(number: u8, at: Timestamp) -> Notification {
     let delivery: DeliveryId = delivery(number).parse().expect("an id");
     Notification::sign(&secret(), delivery, EventType::SettlementCompleted, BODY.as_bytes().to_vec(), at)

@@ -5,7 +5,7 @@
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the message")]
 
-/// The binary that cargo has built for these tests.
+/// The binary that cargo built for these tests.
 const BINARY: &str = env!("CARGO_BIN_EXE_settle");
 
 /// Turns each named function of the module into a test on SQLite and one on PostgreSQL.

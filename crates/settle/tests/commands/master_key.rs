@@ -1,4 +1,4 @@
-//! The master key: made once, kept from others, replaced by a ring.
+//! The master key: made once, kept from other users, replaced with the help of a ring.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -77,7 +77,7 @@ fn a_ring_keeps_old_keys_and_secrets_working(settle: &mut Settle) {
     let shown = get(api, "/v1/webhook", &key);
     assert_eq!((shown.status, shown.json()["webhook_secret_set"].as_bool()), (200, Some(true)));
     assert_eq!(opened(settle, &merchant, &format!("{NEW},{OLD}")).as_deref(), Some("hush"));
-    // What is sealed and hashed from now on needs the new key alone.
+    // Secrets and keys made from now on need only the new master key.
     let body = r#"{"webhook_secret":"fresh"}"#;
     assert_eq!(ask(api, "PUT", "/v1/webhook", &key, body).status, 200);
     assert_eq!(opened(settle, &merchant, NEW).as_deref(), Some("fresh"));

@@ -9,7 +9,7 @@ on_both_stores! {
 }
 
 fn it_says_what_it_did_and_does_it_once(settle: &Settle) {
-    // The folder of the database is made by itself.
+    // The command makes the folder of the database.
     let first = settle.run(&["migrate"]);
     assert!(first.ok().starts_with("Applied "), "{first:?}");
     let second = settle.run(&["migrate"]);

@@ -1,4 +1,4 @@
-//! DNS rebinding: a name that was public when it was set and leads inside when something is sent to it.
+//! DNS rebinding: a name that was public when the merchant set it leads inside when the service sends to it.
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -16,7 +16,7 @@ on_both_stores! {
 
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 215, 14);
 
-/// A name server for which every name has one address, the one that is set.
+/// A name server that gives every name the one address that is set.
 struct NameServer {
     address: SocketAddr,
     answer: Arc<Mutex<Ipv4Addr>>,
@@ -50,7 +50,7 @@ fn reply(question: &[u8], address: Ipv4Addr) -> Vec<u8> {
     let name = question[HEADER_BYTES..].iter().position(|byte| *byte == 0).unwrap() + 1;
     let question_end = HEADER_BYTES + name + 4;
     let is_a = question[HEADER_BYTES + name..][..2] == TYPE_A;
-    // The same id; a response that was asked to recurse and can; one question, one answer or none.
+    // The same id; an answer to a recursive question; one question; one record or none.
     let mut reply = [&question[..2], &[0x81, 0x80, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0]].concat();
     reply.extend_from_slice(&question[HEADER_BYTES..question_end]);
     if is_a {
@@ -61,8 +61,8 @@ fn reply(question: &[u8], address: Ipv4Addr) -> Vec<u8> {
     reply
 }
 
-/// "Internal, loopback and metadata hosts are rejected": also at the time of sending. The rows say why, and
-/// no connection is opened.
+/// "Internal, loopback and metadata hosts are rejected": also at the time of sending. The deliveries say why,
+/// and no connection is opened.
 fn a_name_that_leads_inside_by_now_is_never_connected_to(settle: &mut Settle) {
     let names = NameServer::start(PUBLIC);
     settle.set("SETTLE_WEBHOOK__NAMESERVERS", &names.address.to_string());
@@ -97,7 +97,7 @@ fn a_name_that_leads_inside_by_now_is_never_connected_to(settle: &mut Settle) {
     serving.stop();
     assert_eq!(inside.accept().unwrap_err().kind(), ErrorKind::WouldBlock, "nobody has connected");
 
-    // The same with the guard opened: the name does lead here, and only the guard kept it away.
+    // With the guard opened the same name does lead here: so it was the guard that refused it.
     settle.set("SETTLE_WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8");
     inside.set_nonblocking(false).unwrap();
     let (serving, api, _) = Serving::ready(settle);

@@ -1,5 +1,5 @@
-//! The receivers that the docs page shows take the deliveries of a running service, and refuse them once
-//! somebody on the way has changed them.
+//! The receivers that the docs page shows accept the deliveries of a running service, and refuse them if
+//! somebody has changed them on the way.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,24 +17,24 @@ on_both_stores! {
     the_node_receiver_takes_a_delivery_and_refuses_a_changed_one,
 }
 
-/// Not plain ASCII, because a secret need not be.
+/// Not plain ASCII, because a secret may contain any characters.
 const SECRET: &str = "whsec-ключ-1";
 
-/// A receiver that runs until it is dropped.
+/// A running receiver, killed when dropped.
 struct Receiver {
     process: Child,
     address: SocketAddr,
 }
 
 impl Receiver {
-    /// Starts the file whose text the page shows.
+    /// Starts the file whose text the docs page shows.
     fn start(program: &str, file: &str) -> Receiver {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/src/docs").join(file);
         let mut command = Command::new(program);
         command.arg(file).env("WEBHOOK_SECRET", SECRET).env("PORT", "0");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().unwrap_or_else(|fault| panic!("{program}: {fault}"));
-        // The line it prints says that it listens, and where.
+        // The receiver prints a line when it listens, with its address.
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let port: u16 = line.trim().rsplit(' ').next().unwrap().parse().unwrap();
@@ -44,14 +44,14 @@ impl Receiver {
 
 impl Drop for Receiver {
     fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to end.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Somebody on the way who makes more of the first payment, and passes everything else on as it is. Gives the
-/// address to send to.
+/// Somebody on the way, who raises the amount of the first payment and passes the others on unchanged.
+/// Returns the address to send to.
 fn start_meddler(receiver: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -73,7 +73,7 @@ fn start_meddler(receiver: SocketAddr) -> SocketAddr {
     address
 }
 
-/// Reads one request, and asks for the connection to end with its answer.
+/// Reads one request, and adds a header that closes the connection after the answer.
 fn read_request(stream: &mut TcpStream) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut reader = BufReader::new(stream);

@@ -1,4 +1,4 @@
-//! `settle serve`: from an empty folder to an answer, and to an orderly end.
+//! `settle serve`: from an empty folder to an answer, and to an orderly stop.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -51,7 +51,7 @@ fn sigterm_and_sigint_stop_it_with_code_0(settle: &Settle) {
     }
 }
 
-/// "Revocation takes effect immediately": another process revokes.
+/// "Revocation takes effect immediately": here another process revokes.
 fn a_revocation_by_the_command_holds_at_the_next_request(settle: &Settle) {
     let merchant = settle.merchant();
     let (key_id, key) = settle.key(&merchant);
@@ -123,7 +123,7 @@ fn readyz_says_draining_while_a_request_is_finished(settle: &Settle) {
          expect: 100-continue\r\nconnection: close\r\n\r\n"
     );
     request.write_all(head.as_bytes()).expect("the service reads");
-    // Sent when the handler asks for the body: from now on the request is under way.
+    // The service sends this when the handler asks for the body: now the request is under way.
     let mut go_ahead = [0; 25];
     request.read_exact(&mut go_ahead).expect("the service wants the body");
     assert_eq!(&go_ahead, b"HTTP/1.1 100 Continue\r\n\r\n");

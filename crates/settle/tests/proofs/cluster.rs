@@ -1,19 +1,19 @@
-//! A PostgreSQL of its own that can be restarted: the shared one of the tests must not be disturbed.
+//! A PostgreSQL that a test may restart: it must not disturb the one that the tests share.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 
-/// A server that ends with the test.
+/// A PostgreSQL server that ends with the test.
 pub struct Cluster {
     pub url: String,
     script: Child,
     messages: Lines<BufReader<ChildStderr>>,
-    /// The command that the script runs ends with it, and the script with the command.
+    /// Closing it ends the command that the script runs, and so the script.
     stdin: Option<ChildStdin>,
 }
 
 impl Cluster {
-    /// Starts a server that keeps what it has committed.
+    /// Starts a server that keeps committed data through a crash.
     pub fn start() -> Cluster {
         let mut script = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/with-postgres"))
             .args(["--durable", "sh", "-c", "echo \"$TEST_POSTGRES_URL\"; exec cat >/dev/null"])
@@ -29,7 +29,7 @@ impl Cluster {
         Cluster { url, script, messages, stdin }
     }
 
-    /// Restarts the server in order: it closes its connections and writes everything.
+    /// Restarts the server in order: it closes its connections and writes everything to the disk.
     pub fn restart(&mut self) {
         self.signal("USR1", "with-postgres: restarted by SIGINT");
     }
@@ -39,7 +39,7 @@ impl Cluster {
         self.signal("USR2", "with-postgres: restarted by SIGQUIT");
     }
 
-    /// Sends a signal to the script and waits until it says that it has done what was asked.
+    /// Sends a signal to the script, and waits until the script says that it is done.
     fn signal(&mut self, name: &str, done: &str) {
         let kill = format!("kill -{name} {}", self.script.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());

@@ -1,4 +1,5 @@
-//! Stopped in order under load: what is in flight is finished and recorded, and nothing arrives twice.
+//! The service is stopped in order under load: it finishes and records what is in flight, and nothing arrives
+//! twice.
 
 use settle_testing::binary::Settle;
 use settle_testing::chance::Chance;
@@ -8,7 +9,7 @@ use crate::setup::Setup;
 
 const STOPS: usize = 20;
 const MERCHANTS: usize = 8;
-/// Arrivals in one life of the service, at most.
+/// Arrivals between two stops, at most.
 const ARRIVALS_MAX: u64 = 200;
 
 #[test]

@@ -1,4 +1,5 @@
-//! Killed without a warning, fifty times: what was acknowledged arrives; what arrives twice was in flight.
+//! The service is killed fifty times: what it acknowledged arrives, and only what was in flight arrives
+//! twice.
 
 use settle_testing::binary::Settle;
 use settle_testing::chance::Chance;
@@ -8,7 +9,7 @@ use crate::setup::{IN_FLIGHT, Setup};
 
 const KILLS: usize = 50;
 const MERCHANTS: usize = 8;
-/// Arrivals in one life of the service, at most.
+/// Arrivals between two kills, at most.
 const ARRIVALS_MAX: u64 = 200;
 
 #[test]

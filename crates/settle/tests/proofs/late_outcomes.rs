@@ -1,5 +1,5 @@
-//! A node stands still past its lease and comes back while another makes its attempts: what it finds out then
-//! changes nothing, because the shards are not its own any more.
+//! A node stands still past its lease, and comes back while another node makes its attempts. Its late
+//! outcomes change nothing, because it has lost its shards.
 
 use crate::nodes::{self, HELD, Node, come_back, rows, stand_still, wait_for_record, wait_for_takeover};
 

@@ -1,4 +1,4 @@
-//! The load: batches of settlements, posted until they are acknowledged.
+//! The load: threads that post batches of settlements until they are acknowledged.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,18 +12,18 @@ use crate::tally::SharedTally;
 
 /// Settlements in one batch.
 const BATCH: u64 = 20;
-/// Settlements that may have been posted without having arrived: so that there is always something to send,
-/// and never so much that a proof takes long.
+/// Settlements posted but not yet arrived, at most: enough that there is always something to send, few enough
+/// that a proof stays short.
 const OUTSTANDING_MAX: u64 = 400;
 
-/// Those who post.
+/// The threads that post.
 pub struct Load {
     tally: Arc<SharedTally>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Load {
-    /// Starts to post, from so many threads, to the operators that the tally names.
+    /// Starts this many threads, which post to the operators in the tally.
     pub fn start(tally: &Arc<SharedTally>, token: &str, merchants: &[String], threads: usize) -> Load {
         tally.change(|tally| tally.loading = true);
         let merchants: Arc<[String]> = merchants.into();
@@ -34,7 +34,7 @@ impl Load {
         Load { tally: tally.clone(), threads: (0..threads).map(start).collect() }
     }
 
-    /// Stops when the batches under way are acknowledged.
+    /// Stops the load once the batches under way are acknowledged.
     pub fn stop(self) {
         self.tally.change(|tally| tally.loading = false);
         for thread in self.threads {
@@ -66,7 +66,7 @@ fn post_batches(tally: &SharedTally, token: &str, merchants: &[String], thread: 
     }
 }
 
-/// Posts a batch until it is acknowledged: to another operator each time, if there are several.
+/// Posts a batch until it is acknowledged. If there are several operators, each attempt goes to the next.
 pub fn post(tally: &SharedTally, token: &str, batch: &str, thread: usize) {
     let mut turn = thread;
     tally.retry("a batch is acknowledged", || {
@@ -75,14 +75,15 @@ pub fn post(tally: &SharedTally, token: &str, batch: &str, thread: usize) {
         turn += 1;
         match try_post(*operator, token, batch).ok()? {
             200 => Some(()),
-            // The database is away.
+            // The database cannot be reached.
             500.. => None,
             status => panic!("a batch was answered with {status}"),
         }
     });
 }
 
-/// Posts a batch once: the status of the answer, unless the service dies before all of it is there.
+/// Posts a batch once. Returns the status, or an error if the service dies before the whole answer has
+/// arrived.
 fn try_post(operator: SocketAddr, token: &str, batch: &str) -> io::Result<u16> {
     let mut stream = TcpStream::connect_timeout(&operator, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;

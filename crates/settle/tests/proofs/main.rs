@@ -1,6 +1,6 @@
-//! What the service promises when things die: the real binary, real connections, real signals.
+//! What the service promises when processes die: tested with the real binary, real connections, real signals.
 //!
-//! | module | what is done to the service under load |
+//! | module | what happens to the service under load |
 //! |---|---|
 //! | [`kill_nine`] | it is killed again and again, on both stores |
 //! | [`graceful_stop`] | it is stopped in order, again and again, on both stores |
@@ -8,9 +8,9 @@
 //! | [`three_nodes`] | of three nodes one stands still past its lease, and one is killed |
 //! | [`late_outcomes`] | of two nodes one stands still, and comes back while the other makes its attempts |
 //!
-//! Each proof loads the service through its operator API ([`load`]) and counts what arrives at a receiver of
-//! its own ([`receiver`]). What was acknowledged arrives; what arrives twice was in flight when something
-//! died. The figures of a run are printed: `cargo nextest run --test proofs --no-capture`.
+//! Each proof loads the service through its operator API ([`load`]) and counts the arrivals at a receiver of
+//! its own ([`receiver`]). Everything acknowledged must arrive; only what was in flight when a process died
+//! may arrive twice. `cargo nextest run --test proofs --no-capture` prints the figures of a run.
 
 #![expect(
     clippy::expect_used,
@@ -18,7 +18,7 @@
     reason = "in a test a panic is the message, and the figures are wanted"
 )]
 
-/// The binary that cargo has built for these tests.
+/// The binary that cargo built for these tests.
 const BINARY: &str = env!("CARGO_BIN_EXE_settle");
 
 mod cluster;

@@ -1,4 +1,4 @@
-//! Nodes that share a PostgreSQL, and one of them that stands still.
+//! Nodes that share a PostgreSQL, one of which stands still.
 
 use std::net::SocketAddr;
 
@@ -11,14 +11,14 @@ use crate::load::{post, settlement};
 use crate::peers::has_connection;
 use crate::setup::Setup;
 
-/// Notifications that the node that stands still has in flight.
+/// Notifications that are in flight when the node stops.
 pub const HELD: u64 = 5;
 const MASTER_KEY: &str = "8a1f5c0e3b7d92644d6e0f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e";
-/// Enough time to stop a node before its attempts end, and the shortest lease that it allows.
+/// Enough time to stop a node before its attempts end, and the shortest lease that this timeout allows.
 const TIMEOUT: &str = "8s";
 const LEASE: &str = "13s";
 
-/// So many merchants on a PostgreSQL that nodes share; nothing is sent yet.
+/// This many merchants on a PostgreSQL that the nodes share; nothing is sent yet.
 pub fn setup(merchants: usize) -> Setup {
     let settle = Settle::postgres(BINARY)
         .with("SETTLE_MASTER_KEY", MASTER_KEY)
@@ -27,7 +27,7 @@ pub fn setup(merchants: usize) -> Setup {
     Setup::new(settle, merchants)
 }
 
-/// Starts nodes, gives the merchants their webhooks, and tells the load of the nodes.
+/// Starts the nodes, gives the merchants their webhooks, and lets the load post to all nodes.
 pub fn start<const NODES: usize>(setup: &Setup) -> [Node; NODES] {
     let nodes = std::array::from_fn(|_| Node::start(&setup.settle));
     setup.register(nodes[0].api);
@@ -48,7 +48,7 @@ impl Node {
         Node { serving, api, operator }
     }
 
-    /// How many of its attempts were answered well.
+    /// How many of its attempts have succeeded.
     pub fn delivered(&self) -> u64 {
         self.metric("settle_delivery_attempts_total{outcome=\"delivered\"}")
     }
@@ -72,7 +72,7 @@ impl Node {
     }
 }
 
-/// Stops a node that has notifications of the first merchant in flight; gives the node.
+/// Stops the node that has notifications of the first merchant in flight; returns its position.
 pub fn stand_still(setup: &Setup, nodes: &[Node]) -> usize {
     let first = setup.tally.change(|tally| {
         let first = tally.posted;
@@ -96,14 +96,14 @@ pub fn stand_still(setup: &Setup, nodes: &[Node]) -> usize {
     late
 }
 
-/// Waits until what a node held that stands still has arrived from another.
+/// Waits until another node has sent what the stopped node had in flight.
 pub fn wait_for_takeover(setup: &Setup) {
     let held = usize::try_from(HELD).expect("few");
     setup.tally.wait("what the node held has arrived from another", |tally| tally.held.len() == 2 * held);
 }
 
-/// Answers the node that has stood still, and waits until it has seen the answers. It is too late: others
-/// make these attempts now, and theirs are the outcomes that count.
+/// Continues the stopped node and answers its attempts, and waits until it has seen the answers. It is too
+/// late: another node makes these attempts now, and only that node's outcomes count.
 pub fn come_back(setup: &Setup, late: &mut Node) {
     let held: Vec<String> = setup.tally.read().held.iter().map(|(delivery, _)| delivery.clone()).collect();
     setup.receiver.release_first();
@@ -113,7 +113,7 @@ pub fn come_back(setup: &Setup, late: &mut Node) {
     }
 }
 
-/// What the API says of what was held.
+/// The deliveries that were held, as the API shows them.
 pub fn rows(setup: &Setup, node: &Node) -> Vec<Value> {
     let page = get(node.api, "/v1/webhook/deliveries?limit=200", &setup.keys[0]).json();
     let rows = page["deliveries"].as_array().expect("a list").clone();
@@ -121,7 +121,8 @@ pub fn rows(setup: &Setup, node: &Node) -> Vec<Value> {
     rows
 }
 
-/// Waits until what was held is recorded as delivered by the attempt that counts; gives what the API says.
+/// Waits until the held deliveries are recorded as delivered by the attempt that counts; returns them as the
+/// API shows them.
 pub fn wait_for_record(setup: &Setup, node: &Node) -> Vec<Value> {
     let delivered = |row: &Value| row["status"] == "delivered";
     let rows = setup.tally.retry("another node has recorded what was held", || {

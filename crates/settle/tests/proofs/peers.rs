@@ -1,4 +1,4 @@
-//! Which process has a connection, as Linux tells it.
+//! Finds out from Linux which process has a connection.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ pub fn has_connection(process: u32, from: SocketAddr, to: SocketAddr) -> bool {
         .any(|file| std::fs::read_link(file.path()).is_ok_and(|to| to.as_os_str() == wanted.as_str()))
 }
 
-/// The number by which the system knows the socket at the near end of a connection.
+/// The inode of the socket at the near end of a connection.
 fn inode(from: SocketAddr, to: SocketAddr) -> Option<String> {
     let ends = [from, to].map(|address| format!(":{:04X}", address.port()));
     let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux");

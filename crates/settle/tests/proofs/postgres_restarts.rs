@@ -1,8 +1,8 @@
-//! PostgreSQL goes away and comes back, in order and by a crash, while the service runs on: what was
+//! PostgreSQL goes away and comes back, in order and by a crash, while the service runs on. What was
 //! acknowledged arrives, and nothing arrives twice.
 //!
-//! The dispatcher remembers the outcomes that it cannot record and does not claim their deliveries again. Its
-//! shards stay its own, because there is nobody to take them over. So there is no reason for a repetition.
+//! The dispatcher remembers the outcomes that it cannot record, and does not claim their deliveries again. It
+//! keeps its shards, because no other node could take them over. So nothing needs to be sent twice.
 
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,7 @@ fn postgres_restarts() {
     let setup = Setup::new(Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", &cluster.url), MERCHANTS);
     let chance = Chance::new(10);
     let (mut serving, api) = setup.serve();
-    // That the shards were taken is forgotten by a crash until something else was committed after it.
+    // A crash can undo the taking of the shards until something else is committed after it.
     serving.wait_for("shards are served");
     setup.register(api);
     let load = setup.load(1);

@@ -1,4 +1,4 @@
-//! The merchants' receiver: verifies every notification, writes it into the tally and answers with 200.
+//! The merchants' receiver: it verifies every notification, counts it in the tally and answers with 200.
 
 use std::convert::Infallible;
 use std::io::Read;
@@ -22,9 +22,9 @@ use tokio::sync::{Semaphore, watch};
 use crate::load::number_of;
 use crate::tally::SharedTally;
 
-/// Connections at once.
+/// Connections open at once.
 const CONNECTIONS_MAX: usize = 1_024;
-/// The longest body that is read.
+/// The longest body that the receiver reads.
 const BODY_BYTES_MAX: usize = 64 * 1_024;
 
 /// A receiver that ends with the test.
@@ -53,21 +53,22 @@ impl Receiver {
         Receiver { address, tally, release, _runtime: runtime }
     }
 
-    /// Waits until what a process has sent before it died is in the tally. No other process may be sending.
+    /// Waits until the tally has everything that a process sent before it died. No other process may be
+    /// sending.
     pub fn drain(&self) {
-        // Connections are accepted in their order: after this one there is none of the dead process left.
+        // The receiver accepts connections in order: behind this one the dead process has none left.
         let mut last = TcpStream::connect(self.address).expect("the receiver listens");
         last.shutdown(Shutdown::Write).expect("nothing more is said");
         last.read_to_end(&mut Vec::new()).expect("the receiver has nothing to say either");
         self.tally.wait("every connection has ended", |tally| tally.connections == 0);
     }
 
-    /// Answers first arrivals that it has held, with 500.
+    /// Answers the first arrivals that it has held, with 500.
     pub fn release_first(&self) {
         self.release.send_replace(Held::Later);
     }
 
-    /// Answers everything that it has held: later arrivals with 200.
+    /// Answers everything that it has held: later arrivals get 200.
     pub fn release(&self) {
         self.release.send_replace(Held::Neither);
     }
@@ -83,17 +84,17 @@ pub fn secret(merchant: usize) -> String {
     format!("whsec-{merchant}-ключ")
 }
 
-/// Which arrivals are held, of those that are to be.
+/// Which of the arrivals in `to_hold` still wait for their answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Held {
-    /// First and later ones.
+    /// The first arrivals and the later ones.
     Both,
-    /// Only later ones.
+    /// Only the later ones.
     Later,
     Neither,
 }
 
-/// Where notifications are taken.
+/// Takes and judges notifications.
 struct Desk {
     tally: Arc<SharedTally>,
     held: watch::Receiver<Held>,
@@ -111,7 +112,7 @@ async fn accept(listener: TcpListener, desk: Arc<Desk>) {
             let service = service_fn(|request| desk.receive(peer, request));
             let mut server = hyper::server::conn::http1::Builder::new();
             let connection = server.timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
-            // Whoever was killed in the middle of a request leaves a broken one.
+            // A process that was killed in the middle of a request leaves a broken one.
             let _ = connection.await;
             desk.tally.change(|tally| tally.connections -= 1);
             drop(place);
@@ -130,11 +131,11 @@ impl Desk {
             Ok(body) => {
                 let taken = self.take(peer, &parts, &body.to_bytes());
                 let mut held = self.held.clone();
-                // The test ends with everything released, or by a panic.
+                // A test ends with everything released, or with a panic.
                 let _ = held.wait_for(|held| *held >= taken.when).await;
                 taken.status
             }
-            // Not all of it came: nobody waits for an answer.
+            // The request is cut off: nobody waits for the answer.
             Err(_) => StatusCode::BAD_REQUEST,
         };
         let mut response = Response::new(Empty::new());
@@ -171,7 +172,7 @@ impl Desk {
     }
 }
 
-/// How a notification is answered, and when.
+/// The answer to a notification: its status, and what must be released before it is sent.
 struct Taken {
     status: StatusCode,
     when: Held,

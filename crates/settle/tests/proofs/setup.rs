@@ -1,4 +1,4 @@
-//! The setup of a proof: a store, merchants with webhooks, a receiver, and the question how it all ended.
+//! The setup of a proof: a store, merchants with webhooks and a receiver, and the check at the end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::load::Load;
 use crate::receiver::{Receiver, secret};
 use crate::tally::SharedTally;
 
-/// `webhook.in_flight`: few enough that a repetition too many is seen.
+/// `webhook.in_flight`: small enough that one repetition too many shows.
 pub const IN_FLIGHT: usize = 64;
 
 /// Everything that a proof needs besides the service.
@@ -26,7 +26,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// So many merchants, still without webhooks, in an empty store.
+    /// This many merchants, still without webhooks, in an empty store.
     pub fn new(mut settle: Settle, merchants: usize) -> Setup {
         settle.set("SETTLE_WEBHOOK__ALLOW_HTTP", "true");
         settle.set("SETTLE_WEBHOOK__ALLOW_NETWORKS", "127.0.0.0/8");
@@ -41,7 +41,7 @@ impl Setup {
         Setup { settle, receiver, tally, token, merchants, keys }
     }
 
-    /// Starts the service and tells the load of it: the service and the address of the merchant API.
+    /// Starts the service and lets the load post to it. Returns it, and the address of the merchant API.
     pub fn serve(&self) -> (Serving, SocketAddr) {
         let (serving, api, operator) = Serving::ready(&self.settle);
         self.tally.change(|tally| tally.operators = vec![operator]);
@@ -63,8 +63,8 @@ impl Setup {
         Load::start(&self.tally, &self.token, &self.merchants, threads)
     }
 
-    /// Waits until everything acknowledged has arrived and is recorded; fails if anything was lost, died, or
-    /// was not what it should be.
+    /// Waits until everything acknowledged has arrived and is recorded. Fails if a notification was lost,
+    /// died, or was wrong.
     pub fn check(&self, api: SocketAddr) {
         self.tally.wait("everything has arrived", crate::tally::Tally::is_complete);
         let mut delivered = 0;
@@ -80,7 +80,7 @@ impl Setup {
     }
 }
 
-/// How many deliveries of a status there are.
+/// How many deliveries have this status.
 fn total(api: SocketAddr, status: &str, key: &str) -> u64 {
     let page = get(api, &format!("/v1/webhook/deliveries?limit=1&status={status}"), key).json();
     page["total"].as_u64().unwrap_or_else(|| panic!("{page}"))

@@ -1,4 +1,4 @@
-//! What was posted, what was acknowledged, and what arrived: the one state that a proof waits on and judges.
+//! The tally of what was posted, acknowledged and received: the one state that a proof waits for and judges.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use settle_testing::serving::PATIENCE;
 
-/// How long is waited at most before the same is tried again.
+/// The longest pause between two tries.
 const PACE: Duration = Duration::from_millis(20);
 
-/// A notification, and each time it arrived.
+/// A notification, and each of its arrivals.
 #[derive(Debug, Clone)]
 pub struct Notified {
-    /// The number of the settlement it tells of.
+    /// The number of its settlement.
     pub settlement: u64,
-    /// The life of the service in which it arrived, each time.
+    /// For each arrival, the life of the service in which it arrived.
     pub lives: Vec<usize>,
 }
 
-/// Everything that a proof knows.
+/// Everything that a proof counts.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Where settlements are posted to.
@@ -38,20 +38,20 @@ pub struct Tally {
     pub arrivals: usize,
     /// Connections to the receiver that are open.
     pub connections: usize,
-    /// What arrived, by delivery id.
+    /// The notifications that arrived, by delivery id.
     pub notified: HashMap<String, Notified>,
     /// The delivery id of each settlement that arrived.
     pub settlements: HashMap<u64, String>,
-    /// Settlements whose notifications are not answered until the receiver is told to.
+    /// Settlements whose notifications the receiver holds: it answers them only when the test says so.
     pub to_hold: HashSet<u64>,
-    /// The deliveries that were not answered at once, and who waits or waited for the answer.
+    /// The held deliveries, and the peer that waits or waited for each answer.
     pub held: Vec<(String, SocketAddr)>,
-    /// What must not happen and did.
+    /// Things that must not happen, and did.
     pub faults: Vec<String>,
 }
 
 impl Tally {
-    /// Takes note of an arrival whose signature is good; says whether it is the first one of its delivery.
+    /// Counts an arrival whose signature is good; returns whether it is the first of its delivery.
     pub fn arrived(&mut self, delivery: &str, settlement: u64) -> bool {
         self.arrivals += 1;
         self.arrivals_in_life += 1;
@@ -78,8 +78,8 @@ impl Tally {
             && (0..self.posted).all(|number| self.settlements.contains_key(&number))
     }
 
-    /// Arrivals that were not the first of their delivery, by the life of the arrival before them: what was
-    /// in flight at the end of that life, and so was sent again.
+    /// Repeated arrivals, by the life of the arrival before them: these deliveries were in flight at the end
+    /// of that life, and so were sent again.
     pub fn repeated_after(&self) -> BTreeMap<usize, usize> {
         let mut repeated = BTreeMap::new();
         for notified in self.notified.values() {
@@ -98,7 +98,7 @@ impl Tally {
     }
 }
 
-/// The tally as all threads of a proof use it: whoever waits for a change is woken by it.
+/// The tally, shared by all threads of a proof. Every change wakes the threads that wait.
 #[derive(Debug, Default)]
 pub struct SharedTally {
     tally: Mutex<Tally>,
@@ -118,7 +118,7 @@ impl SharedTally {
         changed
     }
 
-    /// Waits until the tally says so.
+    /// Waits until the condition holds.
     #[track_caller]
     pub fn wait(&self, what: &str, is_so: impl Fn(&Tally) -> bool) {
         let waiting = self.changed.wait_timeout_while(self.read(), PATIENCE, |tally| !is_so(tally));
@@ -135,13 +135,13 @@ impl SharedTally {
         );
     }
 
-    /// Waits until something happens, and not long: before the same is tried again.
+    /// Waits for the next change, but not long.
     pub fn pace(&self) {
         let waiting = self.changed.wait_timeout(self.read(), PACE);
         drop(waiting.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Tries until it succeeds.
+    /// Repeats an attempt until it succeeds.
     #[track_caller]
     pub fn retry<T>(&self, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
         let started = Instant::now();
@@ -154,7 +154,7 @@ impl SharedTally {
         }
     }
 
-    /// A new life of the service begins.
+    /// Begins a new life of the service.
     pub fn next_life(&self) {
         self.change(|tally| {
             tally.life += 1;

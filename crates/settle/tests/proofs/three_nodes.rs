@@ -1,5 +1,5 @@
-//! Three nodes share the work. One stands still past its lease: the others take over what it held. One is
-//! killed: its shards are taken at once.
+//! Three nodes share the work. One stands still past its lease: the others take over its deliveries. One is
+//! killed: the others take its shards at once.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -9,14 +9,14 @@ use crate::nodes::{self, Node, come_back, stand_still, wait_for_record, wait_for
 use crate::setup::{IN_FLIGHT, Setup};
 
 const NODES: usize = 3;
-/// So many that each node has some of them in its shards.
+/// Enough merchants that each node has some in its shards.
 const MERCHANTS: usize = 32;
 
 #[test]
 fn three_nodes() {
     let setup = nodes::setup(MERCHANTS);
     let mut nodes: [Node; NODES] = nodes::start(&setup);
-    // The first merchant is kept for what is held.
+    // The first merchant is kept for the deliveries that are held.
     let load = Load::start(&setup.tally, &setup.token, &setup.merchants[1..], NODES);
     for node in &mut nodes {
         node.has_logged("shards are served");
@@ -37,7 +37,7 @@ fn three_nodes() {
     let served_again = kill(&setup, other, &[&late, &last]);
     load.stop();
     setup.check(last.api);
-    // Whatever it had to record is recorded when it has stopped.
+    // A node that has stopped has recorded all its outcomes.
     late.serving.stop();
     wait_for_record(&setup, &last);
     last.serving.stop();
@@ -53,7 +53,7 @@ fn three_nodes() {
     assert!(repeated <= 2 * IN_FLIGHT, "more than two nodes had in flight");
 }
 
-/// Kills a node under load; gives the time until each merchant was served again.
+/// Kills a node under load; returns the time until each merchant was served again.
 fn kill(setup: &Setup, node: Node, survivors: &[&Node]) -> Duration {
     let first = setup.tally.change(|tally| {
         tally.operators = survivors.iter().map(|node| node.operator).collect();

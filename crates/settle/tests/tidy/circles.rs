@@ -1,9 +1,9 @@
-//! No circle of files: whoever wants to understand one file of a circle has to read them all, and none of
-//! them can be moved or tested alone.
+//! No circle of files. To understand one file of a circle one has to read them all, and none of them can be
+//! moved or tested alone.
 //!
-//! A file uses another if it imports or names what that one defines; a re-export is followed to the file
-//! behind it. `mod name;` uses nothing. A file may use what its parent modules define: there a folder keeps
-//! what its files share.
+//! A file uses another if it imports or names an item that the other defines; a re-export is followed to the
+//! file that defines the item. `mod name;` uses nothing. A file may use the items of its parent modules: a
+//! folder keeps there what its files share.
 
 mod names;
 mod source;
@@ -15,20 +15,20 @@ use crate::tree::File;
 use names::Names;
 use source::{Module, Segments, modules};
 
-/// A file of a crate, and the module that it is.
+/// A source file, and the path of its module.
 struct Room<'a> {
     file: &'a File,
     path: Segments,
 }
 
-/// What a file uses of another.
+/// The items of one file that another file uses.
 #[derive(Debug, Default)]
 struct Tie {
     line: usize,
     names: BTreeSet<String>,
 }
 
-/// The ties of a crate's files, from user to used, by their place in the list.
+/// Which file uses which: the positions of user and used in the list of files.
 type Ties = BTreeMap<(usize, usize), Tie>;
 
 /// The circles in the sources of all crates.
@@ -67,7 +67,7 @@ fn circles_of_crate(rooms: &[Room]) -> Vec<Violation> {
     for (start, reach) in reached.iter().enumerate() {
         let circle: BTreeSet<usize> =
             reach.iter().copied().filter(|&other| reached[other].contains(&start)).collect();
-        // Each circle is told of once, by its first file.
+        // Each circle is reported once, at its first file.
         if circle.len() > 1 && circle.first() == Some(&start) {
             violations.push(violation(rooms, &ties, &circle));
         }
@@ -75,7 +75,7 @@ fn circles_of_crate(rooms: &[Room]) -> Vec<Violation> {
     violations
 }
 
-/// Who uses whom.
+/// Finds which file uses which.
 fn ties(rooms: &[Room]) -> Ties {
     let read: Vec<(usize, Module)> = rooms
         .iter()
@@ -102,12 +102,12 @@ fn ties(rooms: &[Room]) -> Ties {
     ties
 }
 
-/// The files that a file uses itself.
+/// The files that a file uses directly.
 fn used_by(user: usize, ties: &Ties) -> impl Iterator<Item = usize> {
     ties.range((user, 0)..=(user, usize::MAX)).map(|((_, used), _)| *used)
 }
 
-/// The files that a file uses, itself or through others.
+/// The files that a file uses directly or through others.
 fn reach(start: usize, ties: &Ties) -> BTreeSet<usize> {
     let mut reached = BTreeSet::new();
     let mut open = vec![start];
@@ -117,7 +117,7 @@ fn reach(start: usize, ties: &Ties) -> BTreeSet<usize> {
     reached
 }
 
-/// The shortest way from a file back to itself, from file to file.
+/// The shortest path from a file back to itself.
 fn way_round(start: usize, ties: &Ties) -> Option<Vec<usize>> {
     let mut seen = BTreeSet::new();
     let mut ways = VecDeque::from([vec![start]]);
@@ -135,7 +135,7 @@ fn way_round(start: usize, ties: &Ties) -> Option<Vec<usize>> {
     None
 }
 
-/// Tells of the shortest way round with what ties it, and names the other files of the circle.
+/// Reports the shortest circle with the items that cause it, and names the other files.
 fn violation(rooms: &[Room], ties: &Ties, circle: &BTreeSet<usize>) -> Violation {
     let path = |index: usize| rooms[index].file.path.as_str();
     let ways = circle.iter().filter_map(|&start| way_round(start, ties));
@@ -169,7 +169,7 @@ mod tests {
     use crate::assert_none;
     use crate::tree::rust_files;
 
-    /// The ties of the only circle in a sample of `crates/a/src`; empty if there is none.
+    /// The uses in the only circle of a sample of `crates/a/src`; empty if there is none.
     fn told(sample: &[(&str, &str)]) -> Vec<String> {
         let file = |(path, text): &(&str, &str)| File::new(&format!("crates/a/src/{path}"), text);
         let files: Vec<File> = sample.iter().map(file).collect();

@@ -1,4 +1,4 @@
-//! Rust source without its comments and literals, so that a rule sees only what is code.
+//! Rust source without its comments and literals, so that a rule sees only code.
 
 /// The text with comments, strings and characters replaced by blanks. Lines stay where they are.
 #[must_use]
@@ -21,7 +21,7 @@ pub fn code_only(text: &str) -> String {
     code
 }
 
-/// Where the comment or literal that starts at `start` ends; `start` itself if none does.
+/// The end of the comment or literal that starts at `start`; `start` itself if there is none.
 fn literal_end(characters: &[char], start: usize) -> usize {
     let next = characters.get(start + 1).copied();
     match (characters[start], next) {
@@ -30,7 +30,7 @@ fn literal_end(characters: &[char], start: usize) -> usize {
         ('"', _) => quoted_end(characters, start + 1, '"'),
         ('r', Some('"' | '#')) if !follows_word(characters, start) => raw_string_end(characters, start),
         ('\'', Some('\\')) => quoted_end(characters, start + 1, '\''),
-        // Without the second quote it is a lifetime.
+        // Without the second quote this is a lifetime.
         ('\'', Some(_)) if characters.get(start + 2) == Some(&'\'') => start + 3,
         _ => start,
     }
@@ -47,7 +47,7 @@ fn find(characters: &[char], start: usize, wanted: char) -> usize {
     found.map_or(characters.len(), |offset| start + offset)
 }
 
-/// The end of a literal with escapes, from behind its opening quote.
+/// The end of a literal with escapes, searched from behind its opening quote.
 fn quoted_end(characters: &[char], mut position: usize, quote: char) -> usize {
     while let Some(&character) = characters.get(position) {
         match character {
@@ -106,7 +106,7 @@ pub fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// The byte positions at which `wanted` stands in `line` as a word of its own.
+/// The byte positions at which `wanted` is a whole word in `line`.
 pub fn words<'a>(line: &'a str, wanted: &'a str) -> impl Iterator<Item = usize> + 'a {
     line.match_indices(wanted).map(|(position, _)| position).filter(move |&position| {
         let before = line[..position].chars().next_back();

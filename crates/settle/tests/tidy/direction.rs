@@ -1,19 +1,19 @@
-//! Which crate may depend on which, and which libraries belong to whom.
+//! Which crate may depend on which, and which crates may use which library.
 //!
-//! The manifests decide what compiles; this test decides what the manifests may say. A new edge is the
-//! biggest kind of change to the architecture: it is made here first, with its reason.
+//! The manifests decide what compiles; this test decides what the manifests may say. A new edge between
+//! crates is the biggest kind of change to the architecture: add it here first, with its reason.
 
 use crate::Violation;
 use crate::code::{code_only, is_word};
 use crate::manifest::{Dependency, dependencies, has};
 use crate::tree::File;
 
-/// A crate of the house, by its folder in `crates/`.
+/// One of our crates, by its folder in `crates/`.
 struct Crate {
     folder: &'static str,
-    /// Our crates it may depend on, by folder.
+    /// Our crates that it may depend on, by folder.
     may_use: &'static [&'static str],
-    /// Our crates that only its tests may depend on besides.
+    /// Our crates that its tests may also depend on.
     tests_may_use: &'static [&'static str],
 }
 
@@ -23,36 +23,41 @@ const CRATES: &[Crate] = &[
     Crate { folder: "store-sqlite", may_use: &["domain", "store"], tests_may_use: &[] },
     // The model test compares both backends with each other.
     Crate { folder: "store-postgres", may_use: &["domain", "store"], tests_may_use: &["store-sqlite"] },
-    Crate { folder: "outbox", may_use: &["domain", "store"], tests_may_use: &[] },
+    // It knows only the contract of a store; its tests run it on real stores.
+    Crate {
+        folder: "outbox",
+        may_use: &["domain", "store"],
+        tests_may_use: &["store-sqlite", "store-postgres"],
+    },
     Crate { folder: "shards", may_use: &["domain", "store"], tests_may_use: &[] },
-    // The dispatcher and the alerter know the contract of a store only; their tests run them on real ones.
-    // Another test holds the library for receivers to what is sent.
+    // The dispatcher and the alerter know only the contract of a store; their tests run them on real stores.
+    // Another test checks that `verify` accepts what `notify` sends.
     Crate {
         folder: "notify",
         may_use: &["domain", "store", "outbox", "shards"],
         tests_may_use: &["store-sqlite", "store-postgres", "verify", "testing"],
     },
-    // Commands, the demo, the benchmark and an operator's API share it: it knows none of them.
+    // The commands, the demo and the benchmark share it, and the API may: it knows none of them.
     Crate { folder: "accounts", may_use: &["domain", "store"], tests_may_use: &[] },
     Crate { folder: "engine", may_use: &["domain", "store", "outbox", "shards"], tests_may_use: &[] },
-    // What tests share. No `may_use` names it: it is never part of what runs.
+    // Code that tests share. No `may_use` names it, so it is never part of the service.
     Crate { folder: "testing", may_use: &["store", "store-sqlite", "store-postgres"], tests_may_use: &[] },
-    // For merchants, who have nothing else of ours: it stands alone.
+    // For merchants, who have none of our other crates: it depends on none.
     Crate { folder: "verify", may_use: &[], tests_may_use: &[] },
-    // Handlers know the contract of a store only; their tests need one that runs, and verify what is sent as a
-    // merchant's receiver does.
+    // Handlers know only the contract of a store. Their tests need a real store, and verify notifications as
+    // a merchant's receiver does.
     Crate {
         folder: "api",
         may_use: &["domain", "store", "outbox", "notify", "accounts", "engine"],
         tests_may_use: &["store-sqlite", "store-postgres", "shards", "verify"],
     },
-    // The only one that names a backend: whoever has its settings has a store.
+    // The only crate of the service that names a backend: it opens the store that the settings name.
     Crate {
         folder: "wiring",
         may_use: &["domain", "store", "store-sqlite", "store-postgres", "outbox", "shards", "notify"],
         tests_may_use: &[],
     },
-    // It runs the binary, which has it as a command, and knows nothing of the commands.
+    // It runs the binary, which has it as a command; it knows nothing of the other commands.
     Crate {
         folder: "bench",
         may_use: &["domain", "store", "outbox", "notify", "api", "wiring", "accounts"],
@@ -68,7 +73,7 @@ const CRATES: &[Crate] = &[
     },
 ];
 
-/// Crates of the list that are still to be written.
+/// Listed crates that are not written yet.
 const TO_COME: &[&str] = &["engine"];
 
 /// A library that only some crates may use.
@@ -77,7 +82,7 @@ struct Reserved {
     package: &'static str,
     /// The crates that may use it, by folder.
     owners: &'static [&'static str],
-    /// The crates whose tests may use it besides.
+    /// The crates whose tests may also use it.
     tests_of: &'static [&'static str],
     reason: &'static str,
 }
@@ -98,6 +103,8 @@ const ALL_BUT_DOMAIN: &[&str] = &[
     "notify",
     "engine",
     "api",
+    "accounts",
+    "wiring",
     "bench",
     "settle",
     "testing",
@@ -121,11 +128,11 @@ const RESERVED: &[Reserved] = &[
     Reserved { package: "hickory-", owners: &["notify"], tests_of: &["settle"], reason: DNS },
 ];
 
-/// Libraries that are a client or a server, depending on their features.
+/// Libraries whose features decide whether they are a client or a server.
 const CLIENT_BY_FEATURE: &[&str] = &["hyper", "hyper-util"];
 const CLIENT_OWNERS: &[&str] = &["notify", "engine"];
 
-/// Every crate is listed and every listed crate is there.
+/// Finds crates that are not listed, and listed crates that do not exist.
 fn unlisted<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<Violation> {
     let folders: Vec<&str> = folders.collect();
     let at = |folder: &str, reason: &str| Violation::new(format!("crates/{folder}/Cargo.toml"), 1, reason);
@@ -147,7 +154,7 @@ fn unlisted<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<Violation> {
     violations
 }
 
-/// What a manifest may not say.
+/// Finds the dependencies that a manifest may not have.
 fn manifest_violations(folder: &str, text: &str) -> Vec<Violation> {
     let path = format!("crates/{folder}/Cargo.toml");
     let mut violations: Vec<Violation> = dependencies(text)
@@ -205,7 +212,7 @@ fn may_use(folder: &str, target: &str, in_tests: bool) -> bool {
     known.may_use.contains(&target) || in_tests && (folder == target || known.tests_may_use.contains(&target))
 }
 
-/// Names of our crates in a source file that may not stand there. A manifest could be loosened by a
+/// Finds names of our crates that a source file may not use. A manifest may allow a crate to tests only, as a
 /// dev-dependency; the source shows whether only tests use it.
 fn source_violations(file: &File) -> Vec<Violation> {
     let Some(folder) = file.crate_folder() else {

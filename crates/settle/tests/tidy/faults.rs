@@ -1,5 +1,5 @@
-//! An `…Error` is a call of ours that failed, and may have a cause. A `…Fault` is a verdict on something
-//! given to us, and has none.
+//! An `…Error` means that an operation of ours failed; it may have a cause. A `…Fault` is a verdict on
+//! something given to us; it has none.
 
 use crate::Violation;
 use crate::code::{code_only, is_word, words};
@@ -7,7 +7,7 @@ use crate::tree::File;
 
 const REASON: &str = "a `…Fault` is a verdict, complete in itself: what failed for a cause is an `…Error`";
 
-/// Causes inside types that are called `…Fault`.
+/// Finds causes in types that are called `…Fault`.
 fn causes(file: &File) -> Vec<Violation> {
     let code = code_only(&file.text);
     let mut starts: Vec<usize> =
@@ -25,7 +25,7 @@ fn causes(file: &File) -> Vec<Violation> {
     violations
 }
 
-/// A definition from its keyword to its end, if it is one of a fault.
+/// A type definition from its keyword to its end, if its name ends with `Fault`.
 fn fault_definition(code: &str) -> Option<&str> {
     let name = code.split(|character| !is_word(character)).filter(|word| !word.is_empty()).nth(1)?;
     if !name.ends_with("Fault") {
@@ -44,7 +44,7 @@ fn fault_definition(code: &str) -> Option<&str> {
     None
 }
 
-/// Whether a line of a definition marks a cause, names a field so, or holds an error.
+/// Whether a line of a definition marks a cause, has a field with such a name, or holds an error.
 fn has_cause(line: &str) -> bool {
     let is_field = |position: usize| {
         let rest = line[position + "source".len()..].trim_start();

@@ -1,10 +1,10 @@
-//! The rules of the house that neither compiler nor clippy can hold, each with its reason.
+//! The rules of this repository that neither the compiler nor clippy can check, each with its reason.
 //!
-//! | module | what it holds |
+//! | module | its rule |
 //! |---|---|
 //! | [`circles`] | no files of a crate that use each other |
-//! | [`direction`] | which crate may depend on which, and who may use which library |
-//! | [`faults`] | what is called a fault has no cause |
+//! | [`direction`] | which crate may depend on which, and which crates may use which library |
+//! | [`faults`] | a `…Fault` has no cause |
 //! | [`mirrors`] | the same noun and the same migration in every layer |
 //! | [`reachable`] | no source file that nothing includes |
 //! | [`sizes`] | limits on files, functions and lines |
@@ -15,8 +15,7 @@
 //!
 //! A rule is a function from files, or from the text of one, to [`Violation`]s. It gets two tests: one that
 //! it finds nothing in the tree, and one that it finds what it should in a small sample, because a check that
-//! cannot fail is none. The reason stands in the violation's text: whoever runs into the rule must not have
-//! to look it up.
+//! cannot fail checks nothing. The text of the violation gives the reason, so that nobody has to look it up.
 
 mod circles;
 mod code;
@@ -32,14 +31,14 @@ mod tree;
 
 use std::fmt;
 
-/// A place that breaks a rule.
+/// A line that breaks a rule.
 #[derive(Debug, PartialEq, Eq)]
 struct Violation {
     /// The file, from the root of the repository.
     path: String,
     /// The line, from 1.
     line: usize,
-    /// What is wrong, and why that is not wanted.
+    /// What is wrong, and why.
     reason: String,
 }
 

@@ -1,19 +1,19 @@
-//! Reads as much of a `Cargo.toml` as the rules need: tables, keys, and the dependencies among them.
+//! Reads as much of a `Cargo.toml` as the rules need: tables, keys and dependencies.
 //!
-//! It reads line by line, which is enough for manifests as they are written here: one key a line.
+//! It reads line by line, which is enough for our manifests: one key a line.
 
 /// One entry of a dependency table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Dependency {
-    /// The package's own name, also where the manifest renames it.
+    /// The real name of the package, also if the manifest renames it.
     pub package: String,
     pub line: usize,
     pub is_dev: bool,
-    /// The text behind the name.
+    /// The text after the name.
     pub specification: String,
 }
 
-/// The dependencies of a manifest, of every kind and for every platform; a workspace's table counts too.
+/// The dependencies of a manifest, of every kind and for every platform, including a workspace's table.
 #[must_use]
 pub fn dependencies(text: &str) -> Vec<Dependency> {
     let mut found = Vec::new();

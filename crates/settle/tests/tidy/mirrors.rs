@@ -1,13 +1,13 @@
 //! The same noun has the same file name in every layer of storage, and the same migration the same name.
 //!
-//! Who knows one layer then knows them all, and what one backend lacks is seen in the list of its files.
+//! So a reader who knows one layer knows them all, and a missing file shows what a backend lacks.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::Violation;
 
-/// What is stored, by the name of its file.
+/// The stored nouns, by the name of their file.
 const NOUNS: &[&str] =
     &["merchants", "keys", "operators", "settlements", "deliveries", "endpoints", "alerts"];
 
@@ -21,7 +21,7 @@ const LAYERS: &[&str] = &[
 
 const MIGRATIONS: [&str; 2] = ["crates/store-sqlite/migrations", "crates/store-postgres/migrations"];
 
-/// Nouns that a layer has no file for.
+/// Finds nouns for which a layer has no file.
 fn missing_nouns(paths: &[&str]) -> Vec<Violation> {
     let mut violations = Vec::new();
     for layer in LAYERS {
@@ -36,7 +36,7 @@ fn missing_nouns(paths: &[&str]) -> Vec<Violation> {
     violations
 }
 
-/// Migrations that only one of the backends has.
+/// Finds migrations that only one of the backends has.
 fn lone_migrations(paths: &[&str]) -> Vec<Violation> {
     let names = MIGRATIONS.map(|folder| names_in(paths, folder));
     let mut violations = Vec::new();

@@ -1,7 +1,7 @@
-//! No dead file: every source file is included by a `mod` declaration, down from a root that cargo builds.
+//! No dead file: a `mod` declaration includes every source file, down from a root that cargo builds.
 //!
-//! The compiler does not see a file that nothing declares, so it rots unnoticed. A `mod` inside an inline
-//! module is not followed; none is needed here. `#[path]` is forbidden, in `source`.
+//! The compiler ignores a file that nothing declares, so nobody notices when it rots. The test does not
+//! follow a `mod` inside an inline module; there is none. `source` forbids `#[path]`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::Violation;
 use crate::code::code_only;
 use crate::tree::File;
 
-/// The source files that no root reaches.
+/// Finds the source files that no root reaches.
 fn unreachable_files(files: &[&File]) -> Vec<Violation> {
     let mut reached = BTreeSet::new();
     let mut open: Vec<&File> = files.iter().copied().filter(|file| is_root(&file.path)).collect();
@@ -44,7 +44,7 @@ fn is_root(path: &str) -> bool {
     )
 }
 
-/// The paths at which the modules that a file declares may lie.
+/// The paths where the modules that a file declares may be.
 fn declared(file: &File) -> Vec<String> {
     let path = Path::new(&file.path);
     let parent = path.parent().unwrap_or(Path::new(""));
@@ -59,7 +59,7 @@ fn declared(file: &File) -> Vec<String> {
     candidates
 }
 
-/// The name in `mod name;`, with whatever stands before it.
+/// The name in `mod name;`, with anything before `mod`.
 fn module_declared(line: &str) -> Option<&str> {
     let words: Vec<&str> = line.trim().strip_suffix(';')?.split_whitespace().collect();
     match words[..] {

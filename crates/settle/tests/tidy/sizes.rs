@@ -1,4 +1,4 @@
-//! Limits on the length of a file, a function and a line: what overflows a screen is not read as a whole.
+//! Limits on the length of a file, a function and a line: nobody reads as a whole what does not fit a screen.
 
 use crate::Violation;
 use crate::code::{code_only, is_word, words};
@@ -6,7 +6,7 @@ use crate::tree::File;
 
 const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
-/// As in `rustfmt.toml`, which leaves comments, strings and macros alone.
+/// As in `rustfmt.toml`; but rustfmt ignores comments, strings and macros.
 const LINE_CHARACTERS_MAX: usize = 110;
 
 /// A file that is too long.
@@ -21,8 +21,8 @@ fn long_file(file: &File) -> Vec<Violation> {
 
 /// Functions that are too long, counted from the line of `fn` to the line of the closing brace.
 ///
-/// The body is what stands between the first `{` behind the name and the `}` that brings the depth back to
-/// zero. A function inside another counts for both.
+/// The body is everything between the first `{` after the name and its matching `}`. A function inside
+/// another counts for both.
 fn long_functions(file: &File) -> Vec<Violation> {
     let code = code_only(&file.text);
     let mut violations = Vec::new();
@@ -60,7 +60,7 @@ fn body_lines(code: &str) -> Option<usize> {
     None
 }
 
-/// Lines that are too long. A URL or a string cannot always be broken: lines with a part of one are exempt.
+/// Lines that are too long. A URL or a string cannot always be broken, so lines with part of one are exempt.
 fn long_lines(file: &File) -> Vec<Violation> {
     let mut violations = Vec::new();
     for ((number, line), code) in file.lines().zip(code_only(&file.text).lines()) {

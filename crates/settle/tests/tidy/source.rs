@@ -1,10 +1,10 @@
-//! How a source file opens, and what its code must not contain.
+//! How a source file must open, and what its code must not contain.
 
 use crate::Violation;
 use crate::code::{code_only, words};
 use crate::tree::File;
 
-/// Code that is not wanted anywhere, with the reason.
+/// Code that is forbidden everywhere, with the reason.
 const UNWANTED: &[(&str, &str)] = &[
     ("#[allow(", "use `#[expect(…, reason = \"…\")]`: it says why, and ends when its cause does"),
     ("#![allow(", "use `#![expect(…, reason = \"…\")]`: it says why, and ends when its cause does"),
@@ -14,16 +14,15 @@ const UNWANTED: &[(&str, &str)] = &[
     ("#[ignore", "a test that does not run proves nothing: mend it or remove it"),
 ];
 
-/// Words that are not wanted in the code of tests. An import under another name has to say them too.
+/// Words that are forbidden in the code of tests. An import under another name contains them too.
 const UNWANTED_IN_TESTS: &[&str] = &["sleep", "sleep_until"];
 const NO_SLEEP: &str =
     "wait for a signal, not for time: a sleep is too long on most days and too short on the bad one";
 
-/// The one file of tests that may sleep, for those that run under a paused clock: there a sleep costs no time,
-/// and is what moves the clock.
+/// The only file of tests that may sleep: its tests run under a paused clock, where a sleep costs no time.
 const MAY_SLEEP: &str = "crates/testing/src/virtual_time.rs";
 
-/// Every file says first what it is for.
+/// Every file must first say what it is for.
 fn opening(file: &File) -> Vec<Violation> {
     let first = file.text.lines().next().unwrap_or_default();
     let says_something = first.strip_prefix("//!").is_some_and(|rest| rest.trim().len() > 1);
@@ -33,7 +32,7 @@ fn opening(file: &File) -> Vec<Violation> {
     vec![Violation::new(&file.path, 1, "a file opens with `//!` and one sentence of purpose")]
 }
 
-/// Code that is not wanted. What stands in a comment or a string is not code.
+/// Finds forbidden code. Comments and strings are not code.
 fn unwanted(file: &File) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut in_tests = file.is_test();

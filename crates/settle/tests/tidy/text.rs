@@ -1,10 +1,10 @@
-//! What no file of the repository may contain, whatever it is written in.
+//! What no file of the repository may contain, whatever its language.
 
 use crate::Violation;
 use crate::code::{is_word, words};
 use crate::tree::File;
 
-/// Folders of somebody's machine. Put together here, so that this file passes its own rule.
+/// Folders of one developer's machine. Assembled here, so that this file passes its own rule.
 const MACHINE_FOLDERS: &[&str] = &[concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 const OUTSIDE_FOLDER: &str = concat!("../sha", "red");
 const MARKS: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
@@ -31,7 +31,7 @@ fn unwanted(file: &File) -> Vec<Violation> {
     violations
 }
 
-/// Whether an absolute path starts with the folder; the same name within a URL or a relative path is another.
+/// Whether an absolute path starts here with the folder; inside a URL or a relative path it does not.
 fn starts_a_path(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(position, _)| {
         let before = line[..position].chars().next_back();

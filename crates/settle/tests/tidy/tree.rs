@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// What is in the folder but not of the repository: the entries of `.gitignore`, and git itself.
+/// Entries that do not belong to the repository: those of `.gitignore`, and git's own folder.
 const NOT_OURS: &[&str] = &[".git", "target", ".cache", "data"];
 
 /// A text file.
@@ -30,13 +30,13 @@ impl File {
         Path::new(&self.path).extension().is_some_and(|found| found == extension)
     }
 
-    /// The folder below `crates/` that the file lies in.
+    /// The folder in `crates/` that contains the file.
     #[must_use]
     pub fn crate_folder(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split_once('/').map(|(folder, _)| folder)
     }
 
-    /// Whether all of the file is test code: a test binary, a module of tests, the conformance suite, or the
+    /// Whether the whole file is test code: a test binary, a module of tests, the conformance suite, or the
     /// crate that tests share.
     #[must_use]
     pub fn is_test(&self) -> bool {
@@ -82,7 +82,7 @@ fn collect(path: &Path, name: &str, files: &mut Vec<File>) {
         return;
     }
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    // What is not text has no lines to judge.
+    // A file that is not text has no lines to check.
     if let Ok(text) = String::from_utf8(bytes) {
         files.push(File { path: name.to_owned(), text });
     }

@@ -1,4 +1,4 @@
-//! Alerts: what is counted together, what is due, and what is sent.
+//! Alerts: which deaths one alert counts, when it is due, and when it is done.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::{ALERT_DELIVERIES_MAX, Alert, Death, PutOff, Store, Tx};
 
 /// The quiet time of the suite.
 const QUIET: Duration = Duration::from_mins(5);
-/// How long the suite holds what it has taken.
+/// How long the suite holds the alerts that it takes.
 const HOLD: Duration = Duration::from_secs(30);
-/// Questions whose answers take longer than a few statements of another transaction.
+/// Pings that together take longer than a few statements of another transaction.
 const PINGS: usize = 100;
-/// An endpoint with everything that a URL may hold.
+/// A URL with non-ASCII characters, and with characters that are special in an array literal.
 const URL: &str = "https://merchant.example/hook?a=“b”,{c}";
 
 /// A death at the given endpoint.
@@ -45,7 +45,7 @@ pub async fn raise(store: &dyn Store, deaths: &[Death], now: Timestamp) {
     tx.commit().await.unwrap();
 }
 
-/// Takes what is due, and commits. Looking first says the same.
+/// Takes the due alerts, and commits. `alert_any_due` must agree.
 async fn take(store: &dyn Store, now: Timestamp) -> Vec<Alert> {
     take_few(store, now, 10).await
 }
@@ -72,7 +72,7 @@ async fn sent(store: &dyn Store, alert: &Alert, now: Timestamp) {
     tx.commit().await.unwrap();
 }
 
-/// Commits after another transaction has got as far as it can.
+/// Commits late, when another transaction has got as far as it can without this commit.
 async fn commit_late(store: &dyn Store, tx: Box<dyn Tx>) {
     for _ in 0..PINGS {
         store.ping().await.unwrap();
@@ -80,7 +80,8 @@ async fn commit_late(store: &dyn Store, tx: Box<dyn Tx>) {
     tx.commit().await.unwrap();
 }
 
-/// In one transaction or in several; the last one says why, the others when.
+/// Deaths come in one transaction or in several. The last death gives the error; the first and the last give
+/// the times.
 pub async fn deaths_of_one_endpoint_are_one_alert_that_counts(store: &dyn Store) {
     let merchant = merchant(store).await;
     let [a, b, c] = ["timeout", "refused", "“TLS” {,}"].map(|error| death(merchant, URL, error));
@@ -101,7 +102,7 @@ pub async fn deaths_of_one_endpoint_are_one_alert_that_counts(store: &dyn Store)
     assert_eq!(alert, expected);
 }
 
-/// All of them are counted, whether they come together or one after the other.
+/// The alert counts all deaths, whether they come together or one after the other.
 pub async fn the_first_hundred_deliveries_are_named(store: &dyn Store) {
     let (one, other) = (merchant(store).await, merchant(store).await);
     let deaths = |merchant, number| -> Vec<Death> {
@@ -120,7 +121,7 @@ pub async fn the_first_hundred_deliveries_are_named(store: &dyn Store) {
     assert_eq!((alerts[1].deaths, &alerts[1].delivery_ids), (103, &ids(&[some, more].concat())));
 }
 
-/// Another URL of the same merchant, the same URL of another merchant.
+/// Another URL of the same merchant is another endpoint, and so is the same URL of another merchant.
 pub async fn each_endpoint_has_an_alert_of_its_own(store: &dyn Store) {
     let (one, other) = (merchant(store).await, merchant(store).await);
     let deaths = [
@@ -136,7 +137,7 @@ pub async fn each_endpoint_has_an_alert_of_its_own(store: &dyn Store) {
     assert_eq!(found, [("b".to_owned(), 1), ("c".to_owned(), 1), ("d".to_owned(), 2)]);
 }
 
-/// Later deaths are another alert, due when the endpoint has been quiet for long enough.
+/// Later deaths open another alert, due when the quiet time has passed.
 pub async fn a_taken_alert_is_closed_and_the_next_waits(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "first")], at(0)).await;
@@ -157,7 +158,7 @@ pub async fn a_taken_alert_is_closed_and_the_next_waits(store: &dyn Store) {
     assert_eq!(take_one(store, at(1_000)).await.last_error, "late", "it has been quiet for long");
 }
 
-/// They are not added to it, and the time at which it was closed counts for them.
+/// They open the next alert, and its quiet time starts when the first one was closed.
 pub async fn deaths_that_come_while_an_alert_is_taken_wait(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "first")], at(0)).await;
@@ -170,7 +171,7 @@ pub async fn deaths_that_come_while_an_alert_is_taken_wait(store: &dyn Store) {
     assert_eq!((first.deaths, take_one(store, at(305)).await.last_error.as_str()), (1, "late"));
 }
 
-/// Neither a new alert nor a death added to one.
+/// A dropped transaction opens no alert and adds no death to one.
 pub async fn what_is_not_committed_alerts_nobody(store: &dyn Store) {
     let merchant = merchant(store).await;
     let mut tx = store.begin().await.unwrap();
@@ -181,7 +182,7 @@ pub async fn what_is_not_committed_alerts_nobody(store: &dyn Store) {
     let mut tx = store.begin().await.unwrap();
     raise_in(&mut *tx, &[death(merchant, URL, "lost")], at(3)).await;
     drop(tx);
-    // Who gets the lock knows that the dropped transaction has ended.
+    // Once this transaction has the lock, the dropped one has ended.
     let mut tx = store.begin().await.unwrap();
     tx.merchant_lock(&[merchant]).await.unwrap();
     tx.commit().await.unwrap();
@@ -189,7 +190,7 @@ pub async fn what_is_not_committed_alerts_nobody(store: &dyn Store) {
     assert_eq!((alert.deaths, alert.last_error.as_str()), (1, "kept"));
 }
 
-/// Nobody takes it again before its time; if nobody says what became of it, it comes back as it was.
+/// Nobody takes it again before its hold ends. If nobody marks it as sent, it is due again, unchanged.
 pub async fn a_taken_alert_is_held(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "timeout")], at(0)).await;
@@ -201,7 +202,7 @@ pub async fn a_taken_alert_is_held(store: &dyn Store) {
     assert_eq!(take_one(store, at(300)).await.last_error, "next", "it was closed when it was first taken");
 }
 
-/// The second finds nothing, whether it waits for the first or not.
+/// The second transaction finds nothing, whether it waits for the first or not.
 pub async fn two_who_take_together_do_not_take_the_same(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "timeout")], at(0)).await;
@@ -217,7 +218,7 @@ pub async fn two_who_take_together_do_not_take_the_same(store: &dyn Store) {
     assert_eq!(taken, []);
 }
 
-/// Whoever took it meanwhile can do nothing about it.
+/// A node that puts it off afterwards changes nothing.
 pub async fn a_sent_alert_is_done(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "timeout")], at(0)).await;
@@ -233,7 +234,7 @@ pub async fn a_sent_alert_is_done(store: &dyn Store) {
     assert_eq!(take(store, Timestamp::MAX).await, []);
 }
 
-/// Each at its own time.
+/// Each alert is due again at its own time.
 pub async fn an_alert_that_was_put_off_comes_back(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "a")], at(0)).await;
@@ -255,7 +256,7 @@ pub async fn an_alert_that_was_put_off_comes_back(store: &dyn Store) {
     assert_eq!(take_one(store, at(50)).await.alert_id, a.alert_id);
 }
 
-/// Under another merchant it is neither sent nor put off.
+/// A call under another merchant's id neither marks it as sent nor puts it off.
 pub async fn an_alert_is_of_its_merchant(store: &dyn Store) {
     let (owner, other) = (merchant(store).await, merchant(store).await);
     raise(store, &[death(owner, URL, "timeout")], at(0)).await;
@@ -268,7 +269,7 @@ pub async fn an_alert_is_of_its_merchant(store: &dyn Store) {
     assert_eq!(take_one(store, at(30)).await.alert_id, alert.alert_id);
 }
 
-/// As long as it cannot be sent the next one counts, whatever the time.
+/// Until it is sent, the next alert only counts, however long that takes.
 pub async fn an_endpoint_has_one_alert_under_way(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "first")], at(0)).await;
@@ -282,7 +283,7 @@ pub async fn an_endpoint_has_one_alert_under_way(store: &dyn Store) {
     assert_eq!(take_one(store, at(2_001)).await.deaths, 3);
 }
 
-/// The first due first.
+/// The alerts due first come first.
 pub async fn as_many_alerts_as_wanted_are_taken(store: &dyn Store) {
     let merchant = merchant(store).await;
     for (second, url) in [(3, "https://c"), (1, "https://a"), (2, "https://b")] {

@@ -32,7 +32,7 @@ async fn dead(store: &dyn Store, merchant: MerchantId) -> Delivery {
     dead
 }
 
-/// By the time they were enqueued and then by id.
+/// Sorted by the time they were enqueued, then by id.
 pub async fn newest_first_with_every_field(store: &dyn Store) {
     let merchant = merchant(store).await;
     let [a, b, c] = [3, 1, 3].map(|time| delivery(merchant, at(time)));
@@ -42,7 +42,7 @@ pub async fn newest_first_with_every_field(store: &dyn Store) {
     assert_eq!(page.total, 3);
 }
 
-/// Exact for each status and for all of them, also past the end.
+/// Totals are exact for each status and for all, also on a page past the end.
 pub async fn totals_by_status(store: &dyn Store) {
     let merchant = merchant(store).await;
     for status in DeliveryStatus::ALL {
@@ -73,7 +73,7 @@ pub async fn totals_by_status(store: &dyn Store) {
     assert_eq!(deliveries(store, merchant, None).await.total, 6);
 }
 
-/// Neither rows nor totals of others.
+/// A page contains no rows of others, and its total does not count them.
 pub async fn a_merchant_sees_its_own_alone(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     let own = delivery(one, at(1));
@@ -83,7 +83,7 @@ pub async fn a_merchant_sees_its_own_alone(store: &dyn Store) {
     assert_eq!((page.rows, page.total), (vec![listed(&own)], 1));
 }
 
-/// A late result does not overwrite what was recorded before it.
+/// A late outcome does not overwrite an earlier one.
 pub async fn an_outcome_changes_only_a_pending_row(store: &dyn Store) {
     let merchant = merchant(store).await;
     let new = delivery(merchant, at(1));
@@ -97,7 +97,7 @@ pub async fn an_outcome_changes_only_a_pending_row(store: &dyn Store) {
     assert_eq!(deliveries(store, merchant, Some(DeliveryStatus::Pending)).await.total, 0);
 }
 
-/// Neither the result of an attempt before a redelivery, nor that of an attempt before another one's.
+/// An outcome changes nothing if another attempt or a redelivery was recorded after its claim.
 pub async fn an_outcome_changes_only_what_was_seen(store: &dyn Store) {
     let merchant = merchant(store).await;
     let new = delivery(merchant, at(1));
@@ -123,7 +123,7 @@ pub async fn an_outcome_changes_only_what_was_seen(store: &dyn Store) {
     assert_eq!(deliveries(store, merchant, None).await.rows, [requeued]);
 }
 
-/// Pending, counter at 0, due now; the last error stays until the next attempt.
+/// The row is pending, with no attempts and due now; the last error stays until the next attempt.
 pub async fn requeue_of_a_dead_row(store: &dyn Store) {
     let merchant = merchant(store).await;
     let mut expected = dead(store, merchant).await;
@@ -135,7 +135,7 @@ pub async fn requeue_of_a_dead_row(store: &dyn Store) {
     assert_eq!(deliveries(store, merchant, Some(DeliveryStatus::Dead)).await.total, 0);
 }
 
-/// Not a pending or delivered row, not another merchant's, not an unknown one.
+/// It leaves pending and delivered rows, other merchants' rows and unknown ids alone.
 pub async fn requeue_finds_nothing_else(store: &dyn Store) {
     let (merchant, other) = (merchant(store).await, merchant(store).await);
     let (pending, done) = (delivery(merchant, at(1)), delivery(merchant, at(2)));
@@ -158,7 +158,7 @@ pub async fn requeue_finds_nothing_else(store: &dyn Store) {
     }
 }
 
-/// The log is ordered by when deliveries were made.
+/// The log is in the order in which deliveries were enqueued.
 pub async fn a_requeue_does_not_move_its_row(store: &dyn Store) {
     let merchant = merchant(store).await;
     let old = dead(store, merchant).await;
@@ -170,7 +170,7 @@ pub async fn a_requeue_does_not_move_its_row(store: &dyn Store) {
     assert_eq!(ids, [young.delivery_id, old.delivery_id]);
 }
 
-/// Of several merchants, each named as often as one likes; counts and the times they are due follow.
+/// The deliveries belong to several merchants, and one is named twice. Counts and due times follow.
 pub async fn requeue_of_many_changes_the_dead_ones_alone(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     let expected =
@@ -216,7 +216,7 @@ async fn search(store: &dyn Store, filter: &DeliveryFilter) -> Vec<Owned> {
     store.delivery_search(filter, None, 1_000).await.unwrap()
 }
 
-/// By the time they were enqueued, whoever's they are; then by id.
+/// Sorted by the time they were enqueued over all merchants, then by id.
 pub async fn a_search_finds_all_merchants_newest_first(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     assert_eq!(search(store, &DeliveryFilter::default()).await, []);
@@ -230,7 +230,7 @@ pub async fn a_search_finds_all_merchants_newest_first(store: &dyn Store) {
     assert_eq!(first, expected[..2]);
 }
 
-/// Each condition by itself and all of them together; the counts say the same.
+/// Each condition alone and all together; `delivery_count` agrees.
 pub async fn a_search_gives_what_its_filter_says(store: &dyn Store) {
     let merchants = [merchant(store).await, merchant(store).await];
     let unknown = MerchantId(unique_uuid());
@@ -284,7 +284,7 @@ fn matches(filter: &DeliveryFilter, (owner, row): &Owned) -> bool {
         && filter.url.as_ref().is_none_or(|url| row.url.starts_with(url))
 }
 
-/// Page by page gives the same as all at once, also where times are equal and ids are.
+/// Page by page gives the same as all at once, also with equal times and equal ids.
 pub async fn a_search_goes_on_where_it_ended(store: &dyn Store) {
     let merchants = [merchant(store).await, merchant(store).await, merchant(store).await];
     for owner in merchants {
@@ -315,7 +315,7 @@ pub async fn a_search_goes_on_where_it_ended(store: &dyn Store) {
     }
 }
 
-/// What was requeued and has died again lies behind the walk.
+/// A requeued delivery that dies again is behind the search, which does not find it again.
 pub async fn a_walk_meets_what_dies_again_once(store: &dyn Store) {
     let merchant = merchant(store).await;
     let all = [dead(store, merchant).await, dead(store, merchant).await, dead(store, merchant).await];
@@ -336,7 +336,7 @@ pub async fn a_walk_meets_what_dies_again_once(store: &dyn Store) {
     assert_eq!(store.delivery_count(&filter).await.unwrap(), [(merchant, 3)]);
 }
 
-/// With whose they are; what nobody has is left out.
+/// Each comes with its merchant; unknown ids are left out.
 pub async fn deliveries_are_found_by_id_alone(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     let (mine, theirs) = (delivery(one, at(1)), dead(store, two).await);

@@ -1,5 +1,5 @@
-//! What happens to a delivery stands once, in the domain ([`Delivery::apply`]). Two statements do it to many
-//! rows at once, in SQL: they are held to the domain here, whole rows, from every state there is.
+//! The domain alone says what an event does to a delivery ([`Delivery::apply`]). Two SQL statements do the
+//! same to many rows at once; these tests compare whole rows with the domain, from every state.
 
 use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::ids::{DeliveryId, MerchantId};
@@ -10,10 +10,10 @@ use super::fixtures::{
 };
 use crate::Store;
 
-/// Before, between and after the times at which the next attempts of the rows are due.
+/// Times before, between and after the due times of the rows.
 const SECONDS: [u64; 3] = [50, 150, 100_000];
 
-/// What deliveries have been through: each one's events, ten seconds apart.
+/// The histories of deliveries: the events of each, ten seconds apart.
 fn histories() -> Vec<Vec<DeliveryEvent>> {
     let answered = DeliveryEvent::Answered { response_status: 204 };
     let refused =
@@ -56,7 +56,7 @@ async fn every_state(store: &dyn Store, merchant: MerchantId) -> Vec<Delivery> {
     rows
 }
 
-/// What the domain makes of the rows, and which of them it changes.
+/// The rows after the domain has applied the event, and those of them that it changed.
 fn applied(before: &[Delivery], event: &DeliveryEvent, at: Timestamp) -> (Vec<Delivery>, Vec<Delivery>) {
     let (mut after, mut changed) = (before.to_vec(), Vec::new());
     for row in &mut after {

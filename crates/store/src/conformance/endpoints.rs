@@ -9,7 +9,7 @@ use super::fixtures::{
 };
 use crate::Store;
 
-/// One endpoint a merchant: the next takes the place of the last.
+/// A merchant has one endpoint; a new one replaces it.
 pub async fn put_find_replace(store: &dyn Store) {
     let (merchant, other) = (merchant(store).await, merchant(store).await);
     assert_eq!(store.endpoint_find(merchant).await.unwrap(), None);
@@ -21,7 +21,7 @@ pub async fn put_find_replace(store: &dyn Store) {
     assert_eq!(store.endpoint_find(other).await.unwrap(), None);
 }
 
-/// They become dead at once and say why; what was delivered or dead stays as it was.
+/// Pending deliveries become dead at once and say why; delivered and dead ones stay as they were.
 pub async fn clear_ends_what_is_pending(store: &dyn Store) {
     let merchant = merchant(store).await;
     put_endpoint(store, merchant, &endpoint(b"s")).await;
@@ -55,7 +55,7 @@ pub async fn clear_ends_what_is_pending(store: &dyn Store) {
     assert_eq!(clear_endpoint(store, merchant, at(50)).await, 0, "clearing nothing is fine");
 }
 
-/// Neither its endpoint nor its deliveries.
+/// Other merchants keep their endpoints and their deliveries.
 pub async fn clear_touches_no_other_merchant(store: &dyn Store) {
     let (merchant, other) = (merchant(store).await, merchant(store).await);
     for owner in [merchant, other] {

@@ -1,4 +1,4 @@
-//! What the behaviours of the suite are made from.
+//! The shared building blocks of the suite.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use settle_domain::delivery::{Delivery, DeliveryStatus};
 use settle_domain::endpoint::Endpoint;
 use settle_domain::event::EventType;
-use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId, SettlementId};
+use settle_domain::ids::{DeliveryId, KeeperId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::pricing::InternalPricing;
 use settle_domain::quote::FixedSide;
@@ -20,27 +20,27 @@ use crate::{DeliveryState, Merchant, NewDelivery, NewSettlement, RecordedBatch, 
 
 static COUNTER: AtomicU64 = AtomicU64::new(1);
 
-/// A uuid that nobody else in this process has.
+/// A uuid that is unique in this process.
 pub fn unique_uuid() -> Uuid {
     Uuid::from_u128(0x7000_8000_0000_0000_0000 + u128::from(COUNTER.fetch_add(1, Ordering::Relaxed)))
 }
 
-/// The id of a delivery enqueued at the given time; nobody else in this process has it.
+/// The id of a delivery enqueued at the given time, unique in this process.
 #[must_use]
 pub fn unique_delivery_id(created_at: Timestamp) -> DeliveryId {
     let first = DeliveryId::first_at(created_at).0.as_u128();
     DeliveryId(Uuid::from_u128(first + u128::from(COUNTER.fetch_add(1, Ordering::Relaxed))))
 }
 
-/// A dispatcher that no other test has, in whichever process: the signs of life of all of them are locks of
-/// one server.
+/// A keeper id that no other test has in any process: all keepers' signs of life are locks of one
+/// server.
 #[must_use]
-pub fn unique_dispatcher_id() -> DispatcherId {
+pub fn unique_keeper_id() -> KeeperId {
     let process = u128::from(std::process::id()) << 8;
-    DispatcherId(Uuid::from_u128(unique_uuid().as_u128() + process))
+    KeeperId(Uuid::from_u128(unique_uuid().as_u128() + process))
 }
 
-/// The time that many seconds after the suite's beginning.
+/// So many seconds after the suite's start time.
 #[must_use]
 pub fn at(seconds: u64) -> Timestamp {
     Timestamp::from_micros(1_767_225_600_123_456).plus(Duration::from_secs(seconds))
@@ -89,7 +89,7 @@ pub fn pricing(spread_revenue: &str) -> InternalPricing {
     }
 }
 
-/// Records settlements of one merchant, and commits.
+/// Records settlements, and commits.
 pub async fn record(store: &dyn Store, settlements: &[NewSettlement]) -> RecordedBatch {
     let merchants: Vec<MerchantId> = settlements.iter().map(|settlement| settlement.merchant_id).collect();
     let mut tx = store.begin().await.unwrap();
@@ -112,7 +112,7 @@ pub fn delivery(merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
     }
 }
 
-/// What a list shows of a delivery that was just enqueued.
+/// A delivery just enqueued, as the log shows it.
 #[must_use]
 pub fn listed(new: &NewDelivery) -> Delivery {
     Delivery {
@@ -138,13 +138,12 @@ pub async fn enqueue(store: &dyn Store, deliveries: &[NewDelivery]) {
     tx.commit().await.unwrap();
 }
 
-/// Stores where deliveries of one merchant stand, as attempts that saw them as they are now, and commits.
-/// Gives the number changed.
+/// Records outcomes of one merchant's deliveries, seen as they are now, and commits. Gives how many changed.
 pub async fn record_states(store: &dyn Store, merchant: MerchantId, after: &[Delivery]) -> usize {
     record_states_at(store, merchant, after, Timestamp::MAX).await
 }
 
-/// Records where deliveries of one merchant stand at the given time, and commits. Gives how many changed.
+/// Like [`record_states`], at the given time.
 pub async fn record_states_at(
     store: &dyn Store,
     merchant: MerchantId,
@@ -217,7 +216,7 @@ pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timesta
     ended
 }
 
-/// Finds out anew when a merchant is due, and commits.
+/// Computes anew when a merchant is due, and commits.
 pub async fn refresh(store: &dyn Store, merchant: MerchantId, at: Timestamp) {
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[merchant]).await.unwrap();

@@ -31,7 +31,7 @@ async fn revoke(store: &dyn Store, key: KeyId) -> Revocation {
     revocation
 }
 
-/// Whichever key of the ring hashed it.
+/// The key is found whichever master key of the ring hashed it.
 pub async fn a_key_is_found_by_any_of_its_hashes(store: &dyn Store) {
     let merchant = merchant(store).await;
     let new = new_key(merchant, 1);
@@ -43,7 +43,7 @@ pub async fn a_key_is_found_by_any_of_its_hashes(store: &dyn Store) {
     assert_eq!(store.key_authenticate(&[CredentialHash([9; 32])]).await.unwrap(), None);
 }
 
-/// From the commit on, without a cache in between.
+/// A revocation is effective from the commit on: there is no cache in between.
 pub async fn a_revoked_key_is_gone_at_once(store: &dyn Store) {
     let merchant = merchant(store).await;
     let (revoked, other) = (new_key(merchant, 1), new_key(merchant, 2));

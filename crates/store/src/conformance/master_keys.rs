@@ -1,11 +1,11 @@
-//! Which master keys the database has been used with.
+//! The master keys used with a database.
 
 use settle_domain::vault::MasterKeyId;
 
 use super::fixtures::at;
 use crate::Store;
 
-/// In the order they came into use.
+/// They are listed in the order in which they came into use.
 pub async fn a_master_key_is_remembered_once(store: &dyn Store) {
     assert_eq!(store.master_key_list().await.unwrap(), []);
     for (byte, second) in [(2, 1), (1, 2), (2, 3)] {

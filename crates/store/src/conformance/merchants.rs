@@ -11,7 +11,7 @@ use super::fixtures::{
 };
 use crate::{DeliveryState, Merchant, MerchantLock, Store, StoreError, Tx};
 
-/// Pages by id, each from the first one after the last of the page before.
+/// Each page starts after the last merchant of the page before.
 pub async fn merchants_are_listed_in_pages_by_id(store: &dyn Store) {
     let mut created = Vec::new();
     for _ in 0..5 {
@@ -31,7 +31,7 @@ pub async fn merchants_are_listed_in_pages_by_id(store: &dyn Store) {
     assert_eq!((seen[0].name.as_str(), seen[0].created_at), ("Café", at(0)));
 }
 
-/// Whoever locks learns which merchants there are.
+/// The lock says which of the given merchants exist.
 pub async fn only_existing_merchants_can_be_locked(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     let stranger = MerchantId(unique_uuid());
@@ -41,7 +41,7 @@ pub async fn only_existing_merchants_can_be_locked(store: &dyn Store) {
     assert_eq!(tx.merchant_lock(&[]).await.unwrap().merchants(), []);
 }
 
-/// Not even when it was of the same merchant.
+/// They refuse it even when it covers the same merchant.
 pub async fn every_write_refuses_the_lock_of_another_transaction(store: &dyn Store) {
     let merchant = merchant(store).await;
     let mut tx = store.begin().await.unwrap();
@@ -52,7 +52,7 @@ pub async fn every_write_refuses_the_lock_of_another_transaction(store: &dyn Sto
     assert_every_write_is_refused(&mut *tx, &ended, [merchant, merchant]).await;
 }
 
-/// Whoever else is locked, and also when the transaction has another lock that covers it.
+/// They refuse it even when another lock of the same transaction covers the merchant.
 pub async fn every_write_refuses_a_merchant_that_its_lock_leaves_out(store: &dyn Store) {
     let (locked, left_out) = (merchant(store).await, merchant(store).await);
     let mut tx = store.begin().await.unwrap();
@@ -63,7 +63,8 @@ pub async fn every_write_refuses_a_merchant_that_its_lock_leaves_out(store: &dyn
     assert_every_write_is_refused(&mut *tx, &lock, [locked, left_out]).await;
 }
 
-/// Writes for both merchants, where a write is for many, and else for the second. The refusal names it.
+/// Calls every write: for both merchants where it takes many, else for the second. The refusal must name the
+/// second.
 async fn assert_every_write_is_refused(tx: &mut dyn Tx, lock: &MerchantLock, merchants: [MerchantId; 2]) {
     let [_, named] = merchants;
     let settlements = merchants.map(|owner| settlement(owner, SettlementId(unique_uuid()), at(1)));
@@ -95,7 +96,7 @@ async fn assert_every_write_is_refused(tx: &mut dyn Tx, lock: &MerchantLock, mer
     }
 }
 
-/// A transaction that is dropped has done nothing: no row, no count, no slice.
+/// A dropped transaction changes no row, no count and no slice.
 pub async fn what_is_not_committed_leaves_no_trace(store: &dyn Store) {
     let merchant = merchant(store).await;
     let kept = settlement(merchant, SettlementId(unique_uuid()), at(1));

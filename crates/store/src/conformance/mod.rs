@@ -1,8 +1,8 @@
-//! The suite every backend must pass, and the model that it must agree with.
+//! The suite that every backend must pass, and the model that it must agree with.
 //!
 //! A backend's test is a few lines: a function that makes an empty store, and
-//! [`conformance_suite!`](crate::conformance_suite) with its name. Each behaviour is a function here, in the
-//! file of its noun, and becomes a test of its own there.
+//! [`conformance_suite!`](crate::conformance_suite) with the function's name. Each behaviour is a function
+//! here, in the file of its noun; the macro makes a test of it in the backend.
 
 #![expect(
     clippy::missing_panics_doc,
@@ -31,19 +31,19 @@ pub mod queue;
 pub mod schema;
 pub mod settlements;
 
-/// An empty store, not migrated yet, and whatever must live as long as it does.
+/// An empty store, not migrated yet, and a value that must live as long as it does.
 pub struct ScratchStore {
     store: Arc<dyn Store>,
     _kept: Box<dyn Any + Send + Sync>,
 }
 
 impl ScratchStore {
-    /// A store, and what is kept alive with it: a temporary folder, say.
+    /// A store, and the value to keep alive with it, for example a temporary folder.
     pub fn new(store: Arc<dyn Store>, kept: impl Any + Send + Sync) -> ScratchStore {
         ScratchStore { store, _kept: Box::new(kept) }
     }
 
-    /// The store as it is, without a schema.
+    /// The store without a schema.
     #[must_use]
     #[expect(
         clippy::unused_async,
@@ -75,7 +75,8 @@ impl Deref for ScratchStore {
     }
 }
 
-/// Turns every behaviour of the suite into a test of the backend whose empty store the given function makes.
+/// Makes every behaviour of the suite a test of a backend. The given function makes the backend's empty
+/// store.
 #[macro_export]
 macro_rules! conformance_suite {
     ($scratch:ident) => {
@@ -150,8 +151,8 @@ macro_rules! conformance_suite {
                 a_claim_takes_only_what_is_pending,
                 depth_counts_what_waits,
                 a_merchant_is_due_for_what_came_with_an_outcome,
-                a_lone_dispatcher_holds_every_shard,
-                a_dead_dispatcher_is_replaced_at_once,
+                a_lone_keeper_holds_every_shard,
+                a_dead_keeper_is_replaced_at_once,
                 released_shards_are_free,
             }
             alerts {

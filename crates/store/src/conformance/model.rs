@@ -1,4 +1,4 @@
-//! A plain in-memory model of what lists show. Random operations give the same answers here and in every
+//! A plain in-memory model of what lists show. Random operations must give the same answers here and in every
 //! backend.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::{
     Tx,
 };
 
-/// Merchants that take part in one run.
+/// Merchants in one case.
 const MERCHANTS: usize = 2;
 /// Settlement ids of a merchant: few enough that some are recorded twice, enough to make several slices.
 const SETTLEMENT_IDS: u128 = 900;
@@ -35,16 +35,16 @@ pub enum Operation {
         /// How many.
         number: u128,
     },
-    /// An attempt at a delivery, whatever its state is.
+    /// An attempt at a delivery in any state.
     Attempt {
-        /// Which of its deliveries.
+        /// Which of the merchant's deliveries.
         delivery: Index,
-        /// What came of it.
+        /// The outcome.
         event: DeliveryEvent,
     },
-    /// A redelivery is asked for.
+    /// Somebody asks for a redelivery.
     Requeue {
-        /// Which of its deliveries.
+        /// Which of the merchant's deliveries.
         delivery: Index,
     },
     /// An endpoint is set.
@@ -56,7 +56,7 @@ pub enum Operation {
     Clear,
 }
 
-/// An operation, whose it is, and whether its transaction is committed.
+/// An operation, its merchant, and whether its transaction is committed.
 #[derive(Debug, Clone)]
 pub struct Step {
     merchant: Index,
@@ -84,7 +84,7 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..25)
 }
 
-/// What one merchant has.
+/// One merchant's rows.
 #[derive(Debug, Clone, Default)]
 struct Holdings {
     settlements: BTreeMap<ListKey, Record>,
@@ -92,7 +92,7 @@ struct Holdings {
     endpoint: Option<Endpoint>,
 }
 
-/// What the steps of one run have made, and the stores that must agree with it.
+/// The model after the steps so far, and the stores that must agree with it.
 struct Run<'a> {
     stores: &'a [&'a dyn Store],
     merchants: Vec<MerchantId>,
@@ -100,7 +100,7 @@ struct Run<'a> {
     clock: u64,
 }
 
-/// Takes the steps on every store and on the model, and compares what the lists show after each.
+/// Takes the steps on every store and on the model, and compares the lists after each.
 pub async fn agree(stores: &[&dyn Store], steps: &[Step]) {
     let merchants: Vec<MerchantId> = (0..MERCHANTS).map(|_| MerchantId(unique_uuid())).collect();
     for store in stores {
@@ -139,7 +139,8 @@ impl Run<'_> {
         }
     }
 
-    /// What an operation asks of a store, what the store must answer, and what the merchant has afterwards.
+    /// The write that an operation makes, the answer that a store must give, and the merchant's rows
+    /// afterwards.
     fn effect(&self, merchant: MerchantId, operation: &Operation) -> Effect {
         let mut after = self.model[&merchant].clone();
         let write = match operation {
@@ -170,7 +171,7 @@ impl Run<'_> {
         let applied = row.apply(event.clone(), at(self.clock), &RetryPolicy::default()).is_ok();
         let mut state = row.clone();
         if !applied {
-            // The late result of an attempt that no longer counts: it must not be stored.
+            // A late outcome of an attempt that no longer counts: the store must not record it.
             state.attempts += 1;
         }
         let changed = if applied { vec![state.delivery_id] } else { Vec::new() };
@@ -203,8 +204,8 @@ impl Run<'_> {
     fn record(&self, merchant: MerchantId, from: u128, number: u128) -> Effect {
         let mut after = self.model[&merchant].clone();
         let ids = (from..from + number).map(|id| SettlementId(uuid::Uuid::from_u128(id)));
-        // The time follows from the id, so that recording one again has the same content; the order of the
-        // times has nothing to do with the order of the ids.
+        // The id determines the time, so that recording an id again has the same content. The times are not
+        // in the order of the ids.
         let time = |id: SettlementId| at(u64::try_from(id.0.as_u128() * 7_919 % 101).unwrap());
         let settlements: Vec<NewSettlement> = ids.map(|id| settlement(merchant, id, time(id))).collect();
         let mut recorded = Vec::new();
@@ -270,8 +271,8 @@ async fn compare_deliveries(store: &dyn Store, merchant: MerchantId, holdings: &
     }
 }
 
-/// A merchant counts as due when its first pending delivery is, or up to the lag earlier; and when nothing is
-/// left, until it is found out.
+/// A merchant counts as due when its first pending delivery is due, or up to [`DUE_LAG`] earlier. One with
+/// nothing left may count as due until `queue_refresh`.
 async fn compare_queue(store: &dyn Store, merchant: MerchantId, holdings: &Holdings) {
     let pending = holdings.deliveries.values().filter(|row| row.status == DeliveryStatus::Pending);
     let first = pending.map(|row| row.next_attempt_at).min();
@@ -298,7 +299,7 @@ fn pick(holdings: &mut Holdings, delivery: Index) -> Option<&mut Delivery> {
     if length == 0 { None } else { holdings.deliveries.values_mut().nth(delivery.index(length)) }
 }
 
-/// A write with the answer it must get, and what the merchant has afterwards.
+/// A write with the answer that it must get, and the merchant's rows afterwards.
 struct Effect {
     write: Write,
     after: Holdings,

@@ -22,7 +22,7 @@ async fn create(store: &dyn Store, operator: &NewOperator) -> Result<(), StoreEr
     tx.commit().await
 }
 
-/// And listed ever after, oldest first.
+/// The list shows operators oldest first, also after they are revoked.
 pub async fn an_operator_is_found_until_revoked(store: &dyn Store) {
     let (ada, bob) = (new_operator("ada", 2), new_operator("bob", 1));
     create(store, &ada).await.unwrap();

@@ -1,21 +1,21 @@
-//! The queue: what is due, and who may send it.
+//! The queue: which deliveries are due, and which process may send them.
 
 use std::time::Duration;
 
 use settle_domain::delivery::{DeliveryEvent, RetryPolicy};
-use settle_domain::ids::{DeliveryId, DispatcherId, MerchantId, SettlementId};
+use settle_domain::ids::{DeliveryId, KeeperId, MerchantId, SettlementId};
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{
     at, clear_endpoint, delivery, endpoint, enqueue, listed, merchant, put_endpoint, record, record_states,
-    record_states_at, refresh, requeue, settlement, unique_dispatcher_id, unique_uuid,
+    record_states_at, refresh, requeue, settlement, unique_keeper_id, unique_uuid,
 };
 use crate::{
     Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, Leases, NewDelivery, SHARDS, Shard, ShardLease, Store,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
-/// Looks at a database that needs a moment to see that a session has ended.
+/// Tries, until the database sees that a session has ended.
 const LOOKS_MAX: usize = 10_000;
 
 /// A settlement and its notification, enqueued at the given time.
@@ -48,7 +48,7 @@ fn ids(claimed: &[Claimed]) -> Vec<DeliveryId> {
     claimed.iter().map(|claimed| claimed.delivery.delivery_id).collect()
 }
 
-/// In its own shard alone, once something is due, and not when it is known already.
+/// It is found only in its own shard, once a delivery is due, and not among the known ones.
 pub async fn a_due_merchant_is_found_in_its_shard(store: &dyn Store) {
     let merchant = merchant(store).await;
     notified(store, merchant, at(10)).await;
@@ -63,7 +63,7 @@ pub async fn a_due_merchant_is_found_in_its_shard(store: &dyn Store) {
     assert_eq!(found(Shard((own.0 + 1) % SHARDS), at(10), &[]).await, []);
 }
 
-/// Enqueued, retried, delivered, dead, requeued, cleared.
+/// The time follows when a delivery is enqueued, retried, delivered, dead, requeued or cleared.
 pub async fn the_time_a_merchant_is_due_follows_its_deliveries(store: &dyn Store) {
     let merchant = merchant(store).await;
     put_endpoint(store, merchant, &endpoint(b"s")).await;
@@ -95,7 +95,7 @@ pub async fn the_time_a_merchant_is_due_follows_its_deliveries(store: &dyn Store
     assert_eq!(due(store, merchant).await, None);
 }
 
-/// Two have come and one is delivered, all in one transaction: the other is due.
+/// One transaction enqueues two deliveries and records that one is delivered: the other is due.
 pub async fn a_merchant_is_due_for_what_came_with_an_outcome(store: &dyn Store) {
     let merchant = merchant(store).await;
     let (sent, waits) = (delivery(merchant, at(5)), delivery(merchant, at(7)));
@@ -107,7 +107,7 @@ pub async fn a_merchant_is_due_for_what_came_with_an_outcome(store: &dyn Store) 
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[merchant]).await.unwrap();
     tx.delivery_enqueue_many(&lock, &[sent, waits]).await.unwrap();
-    // The same outcome twice is one.
+    // The same outcome twice counts once.
     assert_eq!(tx.delivery_record_many(&lock, &[state.clone(), state], at(9)).await.unwrap().len(), 1);
     tx.commit().await.unwrap();
     assert_eq!(due(store, merchant).await, Some(at(7)));
@@ -115,7 +115,7 @@ pub async fn a_merchant_is_due_for_what_came_with_an_outcome(store: &dyn Store) 
     assert_eq!((depth.pending, depth.dead, depth.first_due_at), (1, 0, Some(at(7))));
 }
 
-/// The delivery, the settlement it tells of, the merchant's present secret.
+/// A claim gives the delivery, its settlement and the merchant's present secret.
 pub async fn a_claim_gives_what_an_attempt_needs(store: &dyn Store) {
     let (merchant, other) = (merchant(store).await, merchant(store).await);
     put_endpoint(store, merchant, &endpoint(b"first")).await;
@@ -134,7 +134,7 @@ pub async fn a_claim_gives_what_an_attempt_needs(store: &dyn Store) {
     assert_eq!(claim(store, other, 8, &[], at(10)).await[0].secret, None, "it has no endpoint");
 }
 
-/// In the order of their times, as many as asked for, without those in flight and those of the future.
+/// A claim gives as many as asked for, first due first, without those in flight and those due later.
 pub async fn a_claim_takes_the_first_due(store: &dyn Store) {
     let (merchant, other) = (merchant(store).await, merchant(store).await);
     let mut new = Vec::new();
@@ -156,7 +156,7 @@ pub async fn a_claim_takes_the_first_due(store: &dyn Store) {
     assert_eq!(both, expected, "each merchant has a limit of its own");
 }
 
-/// Neither what is delivered nor what is dead.
+/// A claim leaves out delivered and dead deliveries.
 pub async fn a_claim_takes_only_what_is_pending(store: &dyn Store) {
     let merchant = merchant(store).await;
     let (done, ended) = (notified(store, merchant, at(1)).await, notified(store, merchant, at(2)).await);
@@ -170,7 +170,7 @@ pub async fn a_claim_takes_only_what_is_pending(store: &dyn Store) {
     assert_eq!(ids(&claim(store, merchant, 8, &[], at(9)).await), [ended.delivery_id]);
 }
 
-/// Over all merchants.
+/// The depth counts the deliveries of all merchants.
 pub async fn depth_counts_what_waits(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     let empty = store.queue_depth().await.unwrap();
@@ -185,15 +185,15 @@ pub async fn depth_counts_what_waits(store: &dyn Store) {
     assert_eq!((depth.pending, depth.dead, depth.first_due_at), (2, 1, Some(at(5))));
 }
 
-/// Renews the lease of a dispatcher, and commits.
-pub async fn lease(store: &dyn Store, dispatcher: DispatcherId, lease: Duration) -> Leases {
+/// Renews the lease of a keeper, and commits.
+pub async fn lease(store: &dyn Store, keeper: KeeperId, lease: Duration) -> Leases {
     let mut tx = store.begin().await.unwrap();
-    let leases = tx.queue_lease(dispatcher, lease).await.unwrap();
+    let leases = tx.queue_lease(keeper, lease).await.unwrap();
     tx.commit().await.unwrap();
     leases
 }
 
-/// The shards of those of the given leases that hold.
+/// The shards of those given leases that still hold.
 pub async fn fenced(store: &dyn Store, leases: &[ShardLease]) -> Vec<Shard> {
     let held = store.begin().await.unwrap().queue_fence(leases).await.unwrap();
     assert!(held.iter().all(|lease| leases.contains(lease)));
@@ -202,30 +202,30 @@ pub async fn fenced(store: &dyn Store, leases: &[ShardLease]) -> Vec<Shard> {
     shards
 }
 
-/// All of them, with the same tokens as long as it renews.
-pub async fn a_lone_dispatcher_holds_every_shard(store: &dyn Store) {
-    let dispatcher = unique_dispatcher_id();
-    let _presence = store.presence(dispatcher).await.unwrap().expect("nobody else is there");
-    let leases = lease(store, dispatcher, LEASE).await;
+/// It keeps them all under the same tokens as long as it renews.
+pub async fn a_lone_keeper_holds_every_shard(store: &dyn Store) {
+    let keeper = unique_keeper_id();
+    let _presence = store.presence(keeper).await.unwrap().expect("nobody else is there");
+    let leases = lease(store, keeper, LEASE).await;
     assert_eq!(leases.share, leases.held.len());
     assert_eq!(fenced(store, &leases.held).await, Shard::all().collect::<Vec<_>>());
-    let mut renewed = lease(store, dispatcher, LEASE).await;
+    let mut renewed = lease(store, keeper, LEASE).await;
     renewed.held.sort_by_key(|lease| lease.shard);
     let mut held = leases.held;
     held.sort_by_key(|lease| lease.shard);
     assert_eq!(renewed.held, held);
 }
 
-/// Its shards get new tokens, and its own prove nothing any more.
-pub async fn a_dead_dispatcher_is_replaced_at_once(store: &dyn Store) {
-    let (dead, next) = (unique_dispatcher_id(), unique_dispatcher_id());
+/// Its shards get new tokens, and its old tokens no longer prove anything.
+pub async fn a_dead_keeper_is_replaced_at_once(store: &dyn Store) {
+    let (dead, next) = (unique_keeper_id(), unique_keeper_id());
     let presence = store.presence(dead).await.unwrap().expect("nobody else is there");
     let before = lease(store, dead, LEASE).await;
     drop(presence);
     let mut looks = 0;
     let _presence = loop {
         looks += 1;
-        assert!(looks < LOOKS_MAX, "the dead dispatcher's sign stays");
+        assert!(looks < LOOKS_MAX, "the dead keeper's sign stays");
         if let Some(presence) = store.presence(next).await.unwrap()
             && lease(store, next, LEASE).await.held.len() == before.held.len()
         {
@@ -237,17 +237,17 @@ pub async fn a_dead_dispatcher_is_replaced_at_once(store: &dyn Store) {
     assert_eq!(fenced(store, &after.held).await.len(), before.held.len());
 }
 
-/// And nobody's until somebody takes them.
+/// Released shards belong to nobody until a keeper takes them again.
 pub async fn released_shards_are_free(store: &dyn Store) {
-    let dispatcher = unique_dispatcher_id();
-    let _presence = store.presence(dispatcher).await.unwrap().expect("nobody else is there");
-    let leases = lease(store, dispatcher, LEASE).await;
+    let keeper = unique_keeper_id();
+    let _presence = store.presence(keeper).await.unwrap().expect("nobody else is there");
+    let leases = lease(store, keeper, LEASE).await;
     let (given, kept) = leases.held.split_at(3);
     let mut tx = store.begin().await.unwrap();
     tx.queue_release(given).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(fenced(store, given).await, []);
     assert_eq!(fenced(store, kept).await.len(), kept.len());
-    assert_eq!(lease(store, dispatcher, LEASE).await.held.len(), leases.held.len(), "taken again");
+    assert_eq!(lease(store, keeper, LEASE).await.held.len(), leases.held.len(), "taken again");
     assert_eq!(fenced(store, given).await, [], "with new tokens");
 }

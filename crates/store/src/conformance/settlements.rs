@@ -20,7 +20,7 @@ fn records(settlements: &[NewSettlement]) -> Vec<Record> {
     settlements.iter().map(|settlement| settlement.record.clone()).collect()
 }
 
-/// By completion and then by id, whatever order they were recorded in, across batches.
+/// Sorted by completion and then by id, across batches recorded in any order.
 pub async fn newest_first_and_ties_by_id(store: &dyn Store) {
     let merchant = merchant(store).await;
     let [a, b, c, d] =
@@ -30,7 +30,7 @@ pub async fn newest_first_and_ties_by_id(store: &dyn Store) {
     assert_eq!(settlements(store, merchant, 50, 0).await.rows, records(&[b, d, c, a]));
 }
 
-/// Also on a page past the end, and on one that the limit cuts.
+/// The total is also exact on a page past the end, and on a page that the limit cuts.
 pub async fn total_is_exact_on_every_page(store: &dyn Store) {
     let merchant = merchant(store).await;
     assert_eq!(
@@ -59,7 +59,7 @@ pub async fn a_merchant_sees_its_own_alone(store: &dyn Store) {
     }
 }
 
-/// Neither the rows nor the counts.
+/// Recording a settlement again changes neither the rows nor the counts.
 pub async fn the_same_again_changes_nothing(store: &dyn Store) {
     let merchant = merchant(store).await;
     let mut priced = settlement(merchant, id(2), at(2));
@@ -75,7 +75,7 @@ pub async fn the_same_again_changes_nothing(store: &dyn Store) {
     assert_eq!(settlements(store, merchant, 50, 0).await.total, 3);
 }
 
-/// Another amount, another time, or other pricing.
+/// Another time or other pricing conflicts.
 pub async fn other_content_conflicts(store: &dyn Store) {
     let merchant = merchant(store).await;
     let mut original = settlement(merchant, id(1), at(1));
@@ -93,7 +93,7 @@ pub async fn other_content_conflicts(store: &dyn Store) {
     assert_eq!((page.rows, page.total), (vec![original.record], 1));
 }
 
-/// The same twice is one; two contents under one id conflict.
+/// The same content twice counts once; two contents under one id conflict.
 pub async fn repetitions_inside_a_batch(store: &dyn Store) {
     let merchant = merchant(store).await;
     let (one, other) = (settlement(merchant, id(1), at(1)), settlement(merchant, id(1), at(2)));
@@ -105,19 +105,19 @@ pub async fn repetitions_inside_a_batch(store: &dyn Store) {
     assert_eq!(settlements(store, merchant, 50, 0).await.total, 2);
 }
 
-/// Rows that came in any order, at every depth around the slices' edges.
+/// Rows come in any order; pages are read at every depth around the slices' edges.
 pub async fn deep_pages_agree_with_a_walk(store: &dyn Store) {
     let merchant = merchant(store).await;
     let other = super::fixtures::merchant(store).await;
     let (count, total) = (1_700_usize, 1_700_u32);
-    // Times repeat, and come neither rising nor falling: every batch lands in the middle of what is there.
+    // Times repeat and neither rise nor fall: every batch lands in the middle of the list.
     let mut rows: Vec<NewSettlement> = (0..count)
         .map(|n| settlement(merchant, SettlementId(unique_uuid()), at((n as u64 * 7_919) % 613)))
         .collect();
     let edge = SLICE_ROWS_MAX;
     for batch in rows.chunks(300) {
         record(store, batch).await;
-        // What is remembered of the list now is overtaken by the next batch.
+        // The backend remembers these slices; the next batch makes them outdated.
         assert_eq!(settlements(store, merchant, 1, edge).await.rows.len(), 1);
         record(store, &[settlement(other, SettlementId(unique_uuid()), at(300))]).await;
     }
@@ -131,7 +131,7 @@ pub async fn deep_pages_agree_with_a_walk(store: &dyn Store) {
     }
 }
 
-/// There is nothing to show, and nothing to pretend.
+/// The store gives an error, not an empty page.
 pub async fn an_unknown_merchant_has_no_page(store: &dyn Store) {
     let stranger = MerchantId(unique_uuid());
     for offset in [0, SLICE_ROWS_MAX] {

@@ -1,7 +1,7 @@
-//! Vectors made with other tools, and everything that may be wrong with a notification.
+//! Vectors made with other tools, and every way in which a notification can be wrong.
 
 use super::*;
-use crate::headers::{EVENT_HEADER, TEST_HEADER};
+use crate::headers::TEST_HEADER;
 
 const BODY: &str = include_str!("../../tests/data/notification.json");
 const DELIVERY_ID: &str = "0190d3c4-7c00-7000-8000-0000000000d1";

@@ -1,4 +1,4 @@
-//! Reading the settings, and refusing what is not one, with the nearest name.
+//! Reads the settings, and refuses an unknown name with a suggestion of the nearest one.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,27 +11,27 @@ use super::Config;
 
 /// The documented defaults.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
-/// What a value from the environment names as its origin.
+/// The origin that figment reports for a value from the environment.
 pub(super) const ENVIRONMENT: &str = "environment";
-/// What every environment variable of ours starts with.
+/// The prefix of all our environment variables.
 const PREFIX: &str = "SETTLE_";
 /// The variable that names the file, which is not itself a setting.
 pub const CONFIG_VARIABLE: &str = "SETTLE_CONFIG";
-/// The variable that `settle listen` takes its secret from, which the service does not know.
+/// The variable from which `settle listen` takes its secret; not a setting of the service.
 pub const LISTEN_SECRET_VARIABLE: &str = "SETTLE_LISTEN_SECRET";
 /// Variables that are ours and are not settings.
 const NOT_SETTINGS: [&str; 2] = [CONFIG_VARIABLE, LISTEN_SECRET_VARIABLE];
 /// The file that is read when none is named.
 const DEFAULT_FILE: &str = "settle.toml";
-/// Settings whose values are never repeated.
+/// Settings whose values no error repeats.
 const SECRETS: [&str; 2] = ["database_url", "master_key"];
-/// Names further apart than this are not suggested.
+/// The greatest edit distance at which a name is suggested.
 const SUGGESTION_DISTANCE_MAX: usize = 4;
 
 /// Settings that cannot be used. The text names the key and where it was set.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The named file is not there.
+    /// The named file does not exist.
     #[error("{0}: there is no such file")]
     MissingFile(PathBuf),
     /// A key that is not a setting.
@@ -41,7 +41,7 @@ pub enum ConfigError {
         place: String,
         /// The key as it was written.
         key: String,
-        /// The nearest setting, in the same way of writing.
+        /// The nearest setting, written in the same way: as a key or as a variable.
         suggestion: Option<String>,
     },
     /// A value that does not fit its key.
@@ -53,10 +53,10 @@ fn suggested(name: Option<&str>) -> String {
     name.map_or(String::new(), |name| format!("; did you mean {name}?"))
 }
 
-/// The environment variables that concern us.
+/// Our environment variables.
 pub type Environment = Vec<(String, String)>;
 
-/// Picks them out. Whatever else is there may be anything.
+/// Picks out our variables. All others are ignored, and need not even be UTF-8.
 pub fn environment(
     variables: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<Environment, ConfigError> {
@@ -68,7 +68,7 @@ pub fn environment(
     ours.collect()
 }
 
-/// Reads the settings: defaults, then the file, then the environment. Gives also where each came from.
+/// Reads the settings: defaults, then the file, then the environment. Also returns where each came from.
 pub fn load(file: Option<&Path>, environment: &Environment) -> Result<(Config, Figment), ConfigError> {
     let defaults = Figment::from(Toml::string(DEFAULTS));
     let known = leaves(&defaults).map_err(|fault| bad_value(&fault))?;
@@ -86,7 +86,7 @@ pub fn load(file: Option<&Path>, environment: &Environment) -> Result<(Config, F
     Ok((config, figment))
 }
 
-/// Which key, what is wrong, where it was set. What is secret is not repeated.
+/// Says which key is wrong, why, and where it was set. It does not repeat secrets.
 fn bad_value(fault: &figment::Error) -> ConfigError {
     let key = fault.path.join(".");
     let place = fault.metadata.as_ref().and_then(|metadata| match &metadata.source {
@@ -99,8 +99,8 @@ fn bad_value(fault: &figment::Error) -> ConfigError {
     ConfigError::BadValue(format!("{key}: {problem}{place}"))
 }
 
-/// Reads a file as TOML. An error says where it is and what, and shows nothing of the file: the line may hold
-/// a password.
+/// Checks that a file is TOML. An error gives the line and the problem, and quotes nothing of the file: the
+/// line may hold a password.
 fn check_syntax(file: &Path) -> Result<(), ConfigError> {
     let bad = |problem: String| ConfigError::BadValue(format!("{}: {problem}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|fault| bad(fault.to_string()))?;
@@ -156,8 +156,8 @@ pub(super) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 
-/// One environment variable, with the type its setting has. Text stays text: a key of digits alone is not a
-/// number.
+/// The settings from the environment, each with the type of its default. Text stays text: a master key of
+/// digits alone is not a number.
 struct Variables(Vec<(String, Value)>);
 
 impl Variables {

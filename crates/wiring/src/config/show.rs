@@ -13,7 +13,7 @@ use super::load::{ENVIRONMENT, leaves, variable};
 pub struct Shown {
     /// The key, as `section.key`.
     pub key: String,
-    /// The value; a secret is only said to be set.
+    /// The value; of a secret only that it is set.
     pub value: String,
     /// `default`, the file or the variable.
     pub source: String,
@@ -29,7 +29,7 @@ pub fn shown(figment: &Figment, config: &Config) -> Vec<Shown> {
                 _ if metadata.name == ENVIRONMENT => variable(&key),
                 _ => "default".to_owned(),
             });
-        // Empty means a file in the data folder: what is in force is what matters here.
+        // An empty URL means a file in the data folder: the output shows the URL in force.
         let value = match key.as_str() {
             "database_url" => without_secrets(config.database_url().expose_secret()),
             _ => printable(&key, &value),
@@ -55,7 +55,7 @@ fn printable(key: &str, value: &Value) -> String {
     }
 }
 
-/// A URL without its password, and without its query, which may hold one.
+/// A URL without its password and its query, which may also hold secrets.
 #[must_use]
 pub fn without_secrets(text: &str) -> String {
     let Ok(mut url) = url::Url::parse(text) else {

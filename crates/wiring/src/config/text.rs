@@ -1,4 +1,4 @@
-//! Settings that are text with a meaning: durations, lists, and what may be empty.
+//! Settings written as text: durations, lists, and optional values.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// A duration such as `10s`, `1h` or `1m30s`; more than nothing.
+/// A duration such as `10s`, `1h` or `1m30s`; not zero.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<jiff::SignedDuration> = text.parse().ok();
     let duration =
@@ -14,12 +14,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| format!("{text:?} is not a duration such as 10s, 5m or 1h"))
 }
 
-/// The same as a setting.
+/// Reads a setting as [`parse_duration`] does.
 pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     parse_duration(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
-/// A list of things separated by commas; empty for none.
+/// A list of values separated by commas; empty for none.
 pub(super) fn list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -30,7 +30,7 @@ where
     parts.map(|part| part.parse().map_err(|fault| D::Error::custom(format!("{part:?}: {fault}")))).collect()
 }
 
-/// A thing, or none when the text is empty. The text is not repeated: it may hold a password.
+/// A value, or none when the text is empty. An error does not repeat the text: it may hold a password.
 pub(super) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! That the contract check can fail, and that the contract is complete.
+//! The contract check can fail, and the contract is complete.
 
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};

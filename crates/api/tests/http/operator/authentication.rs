@@ -103,7 +103,7 @@ async fn merchants_and_operators_cannot_pass_for_each_other(setup: Setup) {
     let token = format!("Bearer {}", client.token);
     let answer = client.service.ask("GET", "/v1/settlements").header("authorization", &token).send().await;
     answer.refused(401, "invalid_credentials");
-    // Not even the digits of the one pass for the other.
+    // The digits of a key do not make a token, nor those of a token a key.
     let crossed = [merchant.key.replace("sk_", "op_"), client.token.replace("op_", "sk_")];
     let ask = client.ask("POST", SETTLEMENTS).header("authorization", &format!("Bearer {}", crossed[0]));
     send(ask.json(&json!([]))).await.refused(401, "access_token_invalid");
@@ -128,7 +128,7 @@ async fn the_token_is_judged_before_anything_else(setup: Setup) {
     let ask = || client.ask("POST", SETTLEMENTS);
     send(ask().header("content-type", "text/plain").body("x")).await.refused(401, "access_token_missing");
     send(ask().body("{")).await.refused(401, "access_token_missing");
-    // The body is not even asked for.
+    // The service does not even ask for the body.
     let mut connection = Connection::to(client.listener.address).await;
     let head = format!(
         "POST {SETTLEMENTS} HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer op_00\r\n\
@@ -159,7 +159,7 @@ async fn an_unknown_path_is_a_404_without_a_token(setup: Setup) {
     }
 }
 
-/// The code's condition: what a token is judged by cannot be reached, so nobody is let in.
+/// The store cannot be reached, so no token can be checked and nobody is let in.
 async fn a_store_that_is_away_cannot_judge_a_token(setup: Setup) {
     let client = OperatorClient::start(setup).await;
     client.service.store.close().await;

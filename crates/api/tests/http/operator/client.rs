@@ -1,5 +1,4 @@
-//! The operator's client: a token, both listeners over one store, and requests whose every answer is held
-//! against what all of them must have.
+//! The operator's client: a token, both listeners on one store, and a check of every answer.
 
 use serde_json::Value;
 use settle_api::OperatorState;
@@ -30,7 +29,7 @@ impl OperatorClient {
         OperatorClient::start_with(setup, |_| {}).await
     }
 
-    /// A client of a listener that works with something else.
+    /// The same, with a changed state of the listener.
     pub async fn start_with(setup: Setup, change: impl FnOnce(&mut OperatorState)) -> OperatorClient {
         let service = setup.start().await;
         let mut state = state(service.store.clone());
@@ -45,7 +44,7 @@ impl OperatorClient {
         Ask::new(self.listener.address, method, path)
     }
 
-    /// A request to record, with the token and without a body.
+    /// A request that records settlements, with the token and without a body.
     pub fn authorized(&self) -> Ask {
         self.ask("POST", SETTLEMENTS).header("authorization", &format!("Bearer {}", self.token))
     }
@@ -55,7 +54,7 @@ impl OperatorClient {
         send(self.authorized().json(body)).await
     }
 
-    /// Posts what may not be JSON.
+    /// Posts a body that may not be JSON.
     pub async fn post_text(&self, body: impl Into<Vec<u8>>) -> Answer {
         send(self.authorized().body(body)).await
     }
@@ -80,7 +79,7 @@ pub async fn new_operator(service: &Service, name: &str) -> (OperatorId, String)
     (operator_id, token.expose().to_owned())
 }
 
-/// A completed settlement of a merchant in the import format, with some fields put in.
+/// A completed settlement of a merchant in the import format, with the given fields replaced.
 pub fn completed(merchant: &Merchant, fields: Value) -> Value {
     let mut settlement = settlement(fields);
     let object = settlement.as_object_mut().expect("an object");
@@ -94,14 +93,15 @@ pub async fn seen(merchant: &Merchant) -> (i64, i64) {
     (total("/v1/settlements").await, total("/v1/webhook/deliveries").await)
 }
 
-/// Sends a request, and holds the answer against what every answer must have.
+/// Sends a request, and checks what every answer must have.
 pub async fn send(ask: Ask) -> Answer {
     let answer = ask.exchange().await;
     hold(&answer);
     answer
 }
 
-/// What every answer of the operator API has: an id, the envelope around an error, details where they help.
+/// Checks what every answer of the operator API has: an id, the envelope around an error, details where they
+/// help.
 #[track_caller]
 pub fn hold(answer: &Answer) {
     let id = Uuid::try_parse(answer.header("x-request-id").expect("an id")).expect("a uuid");
@@ -129,7 +129,7 @@ pub fn hold(answer: &Answer) {
     }
 }
 
-/// The details of a refusal, which has this status and this code.
+/// The details of a refusal with this status and this code.
 #[track_caller]
 pub fn details(answer: &Answer, status: u16, code: &str) -> Vec<String> {
     let error = answer.refused(status, code);

@@ -1,4 +1,4 @@
-//! Bounds on what an operator may send, and how long it takes.
+//! Bounds on what an operator may send, and how long it may take.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ on_both_stores! {
 }
 
 const BYTES_MAX: usize = 4 * 1_024 * 1_024;
-/// What the slow clients of these tests are cut off after.
+/// The time after which the service cuts off the slow clients of these tests.
 const SHORT: Duration = Duration::from_millis(200);
 
 fn head(client: &OperatorClient, rest: &str) -> String {
@@ -60,7 +60,7 @@ async fn a_body_that_never_ends_is_a_400(setup: Setup) {
     answer.refused(400, "invalid_body");
 }
 
-/// Holds a merchant's lock, so that nothing of it can be recorded.
+/// Holds a merchant's lock, so that nothing of this merchant can be recorded.
 async fn locked(service: &Service, merchant: MerchantId) -> Box<dyn settle_store::Tx> {
     let mut tx = service.store.begin().await.expect("a transaction");
     tx.merchant_lock(&[merchant]).await.expect("a lock");
@@ -74,7 +74,7 @@ async fn an_answer_that_takes_too_long_is_a_503_and_can_be_asked_for_again(setup
     let lock = locked(&client.service, merchant.id).await;
     client.post(&body).await.refused(503, "internal_error");
     drop(lock);
-    // The first one may have been recorded meanwhile; it is there once either way.
+    // The first request may have been recorded meanwhile; there is one settlement either way.
     client.post(&body).await.ok();
     assert_eq!(seen(&merchant).await, (1, 0));
 }

@@ -19,7 +19,7 @@ use crate::answer::Answer;
 use crate::merchant::Ask;
 use crate::service::{NOW, ring};
 
-/// What the listener works with, over the given store.
+/// The state of the listener, with the given store.
 pub fn state(store: Arc<dyn Store>) -> OperatorState {
     let limits = Limits::default();
     let envelope = EnvelopeState {
@@ -40,13 +40,13 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
     }
 }
 
-/// A recorder over the given store.
+/// A recorder with the given store.
 pub fn recorder(store: Arc<dyn Store>) -> Recorder {
     let clock = Arc::new(ManualClock::at(NOW.parse().expect("a time")));
     Recorder::start(Outbox::of_service(store, Wake::default(), clock, Arc::new(SeededEntropy::new(2))))
 }
 
-/// A listener that serves.
+/// A running listener.
 pub struct Listener {
     pub address: SocketAddr,
     pub draining: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! `POST /operator/v1/settlements`: what is taken in, and what becomes of it.
+//! `POST /operator/v1/settlements`: what it accepts and records.
 
 use serde_json::{Value, json};
 
@@ -73,14 +73,14 @@ async fn a_thousand_are_taken_and_not_one_more(setup: Setup) {
     assert_eq!(seen(&merchant).await, (1_000, 1_000));
 }
 
-/// Idempotent by `settlement_id`: who was cut off sends it again.
+/// Idempotent by `settlement_id`: a caller that was cut off sends it again.
 async fn the_same_again_changes_nothing(setup: Setup) {
     let client = OperatorClient::start(setup).await;
     let merchant = client.notified_merchant().await;
     let one = completed(&merchant, json!({}));
     assert_eq!(client.post(&one).await.ok(), answer(1, 0, 1));
     assert_eq!(client.post(&one).await.ok(), answer(0, 1, 0));
-    // The same content in other words.
+    // The same content, written differently.
     let mut other = one.clone();
     other["incoming_amount"] = json!("1000");
     other["completed_at"] = json!("2026-01-31T09:31:02.12-03:00");
@@ -126,7 +126,7 @@ async fn pricing_is_kept_and_never_shown(setup: Setup) {
             assert!(!text.contains(unwanted), "{unwanted} in {text}");
         }
     }
-    // It was kept: with other pricing it is another settlement.
+    // The pricing was stored: with other pricing it is another settlement.
     assert_eq!(client.post(&one).await.ok(), answer(0, 1, 0));
     one["pricing"]["spread_revenue"] = json!("2718.29");
     client.post(&one).await.refused(409, "conflict");

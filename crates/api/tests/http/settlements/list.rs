@@ -24,7 +24,7 @@ on_both_stores! {
 
 const PATH: &str = "/v1/settlements";
 
-/// As many settlements as asked for, one a second, the oldest first.
+/// Records this many settlements, one a second, the oldest first.
 async fn recorded(merchant: &Merchant, count: usize) {
     let completed = |number: usize| {
         let at = settle_store::conformance::fixtures::at(number as u64).to_string();
@@ -114,7 +114,7 @@ async fn newest_first_and_ties_by_id(setup: Setup) {
         (id(0xff), "2026-01-31T12:00:00.000001Z", "third"),
         (id(0x01), "2026-01-31T12:00:00.000002Z", "second"),
         (id(0x02), "2026-01-31T12:00:00.000002Z", "first"),
-        // The offset does not matter: this is the oldest.
+        // In UTC this is the oldest, whatever its offset.
         (id(0x03), "2026-01-31T13:59:59+02:00", "fourth"),
     ];
     let fields = |(id, at, name): &(String, &str, &str)| {

@@ -16,7 +16,7 @@ on_both_stores! {
     text_comes_back_as_it_went_in,
 }
 
-/// What a row of a table says of its field.
+/// The type of a field, as a row of the table gives it.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Uuid,
@@ -55,7 +55,7 @@ fn fits(kind: Kind, text: &str) -> bool {
     }
 }
 
-/// `2026-01-31T12:31:02.120000+00:00`, every character in its place.
+/// Whether the text has the form `2026-01-31T12:31:02.120000+00:00`, character by character.
 fn is_date_time(text: &str) -> bool {
     let pattern = "dddd-dd-ddTdd:dd:dd.dddddd+00:00";
     text.len() == pattern.len()

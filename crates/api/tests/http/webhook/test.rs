@@ -1,4 +1,4 @@
-//! `POST /v1/webhook/test`: what is sent, the Test delivery result, and no endpoint.
+//! `POST /v1/webhook/test`: what it sends, its result, and the answer without an endpoint.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn after_a_clear_it_is_a_409_again(setup: Setup) {
     assert!(merchant.service.courier.taken().is_empty(), "nothing was sent");
 }
 
-/// The result of a test delivery with this outcome: all but `duration_ms`, which is an integer.
+/// The result of a test delivery with this outcome, without `duration_ms`, which is an integer.
 async fn result(setup: Setup, outcome: Attempt) -> Value {
     let merchant = setup.merchant().await;
     merchant.set_webhook().await;

@@ -35,7 +35,7 @@ async fn put(merchant: &Merchant, body: Value) -> crate::answer::Answer {
     merchant.put("/v1/webhook", &body).await
 }
 
-/// The plain secret that is in force.
+/// The present secret, in plain text.
 async fn secret(merchant: &Merchant) -> Option<String> {
     let service = &merchant.service;
     let endpoint = service.store.endpoint_find(merchant.id).await.unwrap()?;
@@ -111,7 +111,7 @@ async fn put_rule_2_a_public_https_address_is_accepted(setup: Setup) {
     }
 }
 
-/// Known conditions: webhook URL invalid. The whole corpus is tested where the guard is.
+/// Known conditions: webhook URL invalid. The tests of the guard cover the whole corpus.
 async fn put_rule_2_a_bad_url_is_refused_with_its_code(setup: Setup) {
     let merchant = setup.merchant().await;
     let long = format!("https://merchant.example/{}", "a".repeat(2_048));

@@ -1,4 +1,4 @@
-//! `PUT /v1/webhook`: what a body must be, before any rule looks at its fields.
+//! `PUT /v1/webhook`: what a body must be, before its fields are checked.
 
 use serde_json::json;
 
@@ -135,7 +135,7 @@ async fn a_longer_announced_body_is_a_413_before_it_is_sent(setup: Setup) {
 async fn a_longer_chunked_body_is_a_413(setup: Setup) {
     let merchant = setup.merchant().await;
     for (length, status) in [(KIB_64, 200), (KIB_64 + 1, 413)] {
-        // Written at once: the service may answer, and close, before it has read the end.
+        // Written in one piece: the service may answer and close before it has read the end.
         let mut request = head(&merchant, "transfer-encoding: chunked").into_bytes();
         for chunk in padded(length).chunks(8 * 1_024) {
             request.extend(format!("{:x}\r\n", chunk.len()).into_bytes());

@@ -1,4 +1,4 @@
-//! Fairness, shown on the bookkeeping alone.
+//! Fairness between merchants, tested without I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,17 +23,17 @@ fn lanes() -> Lanes {
     Lanes::new(LIMITS, ClaimsEnded::default())
 }
 
-/// A queue behind the lanes: the deliveries of each merchant that are pending, those among them that are in
-/// flight, and those that have landed.
+/// A queue behind the lanes: each merchant's pending deliveries, those of them in flight, and those that have
+/// landed.
 #[derive(Default)]
 struct Queue {
     wake: Wake,
     pending: BTreeMap<MerchantId, BTreeSet<DeliveryId>>,
     in_flight: BTreeMap<MerchantId, BTreeSet<DeliveryId>>,
     unrecorded: BTreeMap<MerchantId, BTreeSet<DeliveryId>>,
-    /// Everything that was ever sent.
+    /// All deliveries ever sent.
     sent: BTreeSet<DeliveryId>,
-    /// What is committed and will be handed over.
+    /// Deliveries that are committed and will be handed over.
     committed: Vec<JustCommitted>,
     next: u128,
 }
@@ -47,7 +47,7 @@ impl Queue {
         lanes.wake(merchant);
     }
 
-    /// A delivery can be seen from now on; it is handed over later.
+    /// Commits a delivery: claims can find it from now on. It is handed over later.
     fn commit(&mut self, merchant: MerchantId) {
         let after = self.wake.claims_ended();
         self.next += 1;
@@ -56,7 +56,7 @@ impl Queue {
         self.committed.push(JustCommitted { claimed: claimed(merchant, id), after });
     }
 
-    /// Hands over what was committed first. Says whether it was taken.
+    /// Hands over the delivery that was committed first. Says whether the lanes took it.
     fn hand_over(&mut self, lanes: &mut Lanes) -> bool {
         if self.committed.is_empty() {
             return false;
@@ -80,7 +80,7 @@ impl Queue {
         self.in_flight.entry(claimed.merchant_id).or_default().insert(id);
     }
 
-    /// One claim: gives whom it served, in order.
+    /// Makes one claim. Returns the merchants that it served, in order.
     fn claim(&mut self, lanes: &mut Lanes) -> Vec<MerchantId> {
         let (asks, taken) = ask(lanes);
         self.find(lanes, &asks, &taken);
@@ -132,7 +132,7 @@ impl Queue {
     }
 }
 
-/// What a claim asks for, and what it must not find, which is told when it begins.
+/// What a claim asks for, and the deliveries that it must not find, as of its beginning.
 fn ask(lanes: &mut Lanes) -> (Vec<Ask>, BTreeSet<DeliveryId>) {
     let asks = lanes.asks();
     let taken = lanes.taken_of(&asks).into_iter().collect();
@@ -174,7 +174,7 @@ fn however_many_hang_the_first_of_another_finds_a_place() {
         queue.add(&mut lanes, merchant(number), 1_000);
         queue.claim_all(&mut lanes);
     }
-    // Each has timed out, and what it has next hangs too.
+    // Each endpoint has timed out, and hangs again on the next attempt.
     for number in (0..100).cycle().take(10_000) {
         queue.land_and_record(&mut lanes, merchant(number), Verdict::Badly);
         queue.claim_all(&mut lanes);
@@ -253,7 +253,7 @@ fn what_has_landed_frees_its_place_and_is_not_claimed_again() {
     assert_eq!(queue.unrecorded[&shop].len(), 10);
     let taken: BTreeSet<DeliveryId> = lanes.taken_of(&ask).into_iter().collect();
     assert_eq!(taken, queue.in_flight[&shop].union(&queue.unrecorded[&shop]).copied().collect());
-    // Nothing of it is recorded, and so there is an end to it.
+    // No outcome is recorded, so the lanes stop serving the merchant.
     for _ in 0..1_000 {
         queue.claim_all(&mut lanes);
         queue.land(&mut lanes, shop, Verdict::Well);
@@ -288,7 +288,7 @@ fn what_is_handed_over_is_taken_when_it_is_next() {
 fn what_a_claim_has_found_is_not_sent_when_it_is_handed_over() {
     let (mut lanes, mut queue) = (lanes(), Queue::default());
     let (shop, other) = (merchant(1), merchant(2));
-    // Nothing but the number of claims tells, once it is sent, recorded and forgotten.
+    // Once a delivery is sent, recorded and forgotten, only the number of claims shows that it was found.
     for _ in 0..3 {
         lanes.wake(shop);
         queue.commit(shop);
@@ -300,7 +300,7 @@ fn what_a_claim_has_found_is_not_sent_when_it_is_handed_over() {
         assert!(queue.commit_and_hand_over(&mut lanes, shop), "this one was not");
         queue.land_and_record(&mut lanes, shop, Verdict::Well);
     }
-    // Neither is what another dispatcher may have found, nor what is too long ago to know.
+    // Another dispatcher may have found it, or the claim is forgotten.
     queue.commit(other);
     lanes = Lanes::new(LIMITS, queue.wake.claim_ended());
     assert!(!queue.hand_over(&mut lanes));
@@ -353,7 +353,7 @@ fn one_that_has_very_much_to_be_recorded_is_held_up() {
     assert_eq!(queue.claim(&mut lanes), [shop], "it goes on");
 }
 
-/// What may happen to lanes.
+/// A random operation on the lanes.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Add(u128, usize),
@@ -383,7 +383,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever happens: the bounds hold, the counts agree, and in the end nobody is left waiting.
+    /// After any steps the limits hold, the counts agree, and in the end no merchant is left waiting.
     #[test]
     fn bounds_hold_and_nobody_starves(steps in prop::collection::vec(step(), 1..200)) {
         let (mut lanes, mut queue) = (lanes(), Queue::default());

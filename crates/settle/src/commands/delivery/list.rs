@@ -9,7 +9,7 @@ use super::{Narrowing, Printed, table};
 use crate::commands::CommandError;
 use crate::output::{self, OutputFormat};
 
-/// Deliveries listed at most: they are held in memory together.
+/// Deliveries that one call lists at most: it holds all of them in memory.
 const LIMIT_MAX: u32 = 10_000;
 
 #[derive(Debug, Args)]

@@ -1,4 +1,11 @@
-//! `settle delivery redeliver`: dead deliveries become pending again, named ones or all that a filter finds.
+//! `settle delivery redeliver`: makes dead deliveries pending again, named ones or all that a filter finds.
+//!
+//! Named deliveries are one batch: the command requeues all of them or none. For a filter the command
+//! 1. counts the dead deliveries that match, merchant by merchant;
+//! 2. walks from merchant to merchant, newest delivery first. This order never changes, so the walk does not
+//!    meet a delivery twice that dies again meanwhile;
+//! 3. requeues them in batches of 1,000, one transaction each: it locks the merchants, requeues the
+//!    deliveries that are still dead, commits, and wakes the dispatchers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +24,9 @@ use crate::commands::CommandError;
 use crate::commands::progress::Progress;
 use crate::output::{self, OutputFormat};
 
-/// Deliveries that a dry run shows; the others it counts.
+/// Deliveries that a dry run shows; it only counts the others.
 const SHOWN_MAX: u32 = 10;
-/// Merchants that are named in warnings; the others are counted.
+/// Merchants that warnings name; the others are only counted.
 const WARNED_MAX: usize = 10;
 
 #[derive(Debug, Args)]
@@ -42,22 +49,22 @@ pub(in crate::commands) struct Redeliver {
     format: OutputFormat,
 }
 
-/// What was done, or would be.
+/// What the command has done, or would do in a dry run.
 #[derive(Serialize)]
 struct Requeued {
-    /// Dead deliveries that were asked for.
+    /// Dead deliveries that the operator named or the filter found.
     matched: usize,
-    /// Deliveries that were requeued: none in a dry run.
+    /// Deliveries that the command requeued: none in a dry run.
     requeued: usize,
     dry_run: bool,
-    /// Merchants whose deliveries will die again, since they have no endpoint.
+    /// Merchants without an endpoint: their deliveries will die again.
     without_endpoint: Vec<MerchantId>,
-    /// The first ones that a dry run found.
+    /// The first deliveries that a dry run found.
     #[serde(skip_serializing_if = "Option::is_none")]
     deliveries: Option<Vec<Printed>>,
 }
 
-/// What is to be requeued.
+/// The deliveries to requeue: the named ones, or a filter and how many it finds of each merchant.
 enum Asked {
     Named(Vec<(MerchantId, Delivery)>),
     Matching(DeliveryFilter, Vec<(MerchantId, u64)>),
@@ -131,7 +138,7 @@ impl Asked {
         Ok(first.into_iter().take(SHOWN_MAX as usize).map(Printed::from).collect())
     }
 
-    /// Gives the number of those that were requeued.
+    /// Returns how many deliveries it requeued.
     async fn requeue(self, context: &Context, at: Timestamp) -> Result<usize, CommandError> {
         let total = self.number();
         match self {
@@ -160,7 +167,7 @@ fn key((merchant, delivery): &(MerchantId, Delivery)) -> (MerchantId, DeliveryId
     (*merchant, delivery.delivery_id)
 }
 
-/// The deliveries with these ids, if all of them are there and dead.
+/// The deliveries with these ids. Refused unless each of them exists and is dead.
 async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId, Delivery)>, CommandError> {
     let ids: BTreeSet<DeliveryId> = ids.iter().copied().collect();
     let ids: Vec<DeliveryId> = ids.into_iter().collect();
@@ -183,7 +190,7 @@ async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId,
     Err(CommandError::Refused(format!("nothing was requeued:\n  {}", problems.join("\n  "))))
 }
 
-/// Those of the merchants that have no endpoint.
+/// The merchants that have no endpoint.
 async fn without_endpoint(
     context: &Context,
     merchants: BTreeSet<MerchantId>,
@@ -209,10 +216,11 @@ fn warn(without_endpoint: &[MerchantId]) -> std::io::Result<()> {
     }
 }
 
-/// Requeues what the filter finds, from merchant to merchant, in batches that may hold several merchants'.
+/// Requeues the deliveries that the filter finds, merchant by merchant. A batch may hold deliveries of
+/// several merchants.
 ///
-/// Within a merchant it goes on from the last one it has met, so that it meets none twice, and all become due
-/// at the same time, so that they are sent in the order of their ids.
+/// Within a merchant each search starts behind the last delivery found, so the walk meets none twice. All
+/// deliveries become due at the same time, so the dispatcher sends them in the order of their ids.
 async fn walk(
     context: &Context,
     filter: &DeliveryFilter,
@@ -243,7 +251,8 @@ async fn walk(
     Ok(())
 }
 
-/// Requeues those of a batch that are dead, if they are at least so many. Gives their number.
+/// Requeues the deliveries of a batch that are still dead, and returns how many. Refuses if they are fewer
+/// than `least`.
 async fn requeue(
     context: &Context,
     batch: &[(MerchantId, DeliveryId)],

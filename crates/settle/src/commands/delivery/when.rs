@@ -1,4 +1,4 @@
-//! A time as an operator says it: exactly, or so long ago.
+//! Reads a time as an operator writes it: a date and time, or how long ago.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn parse_at(text: &str, now: Timestamp) -> Result<Timestamp, String> {
     when.ok_or_else(|| "neither a time such as 2026-01-31T09:30:00Z nor a duration such as 2h".to_owned())
 }
 
-/// A duration in weeks, days, hours and what is smaller; months and years are not equally long.
+/// A duration in weeks, days, hours and smaller units. Months and years are refused: they vary in length.
 fn duration(text: &str) -> Option<Duration> {
     let span: Span = text.parse().ok()?;
     span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()

@@ -1,4 +1,4 @@
-//! Settlements for the demo: made-up payments, quoted as real ones are.
+//! Settlements for the demo: made-up payments, with real quotes.
 
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::quote::{FixedSide, QuoteInput, quote};
@@ -8,7 +8,7 @@ use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use crate::commands::CommandError;
 
-/// What is paid in: the currency, the amount, and the currency's price of one USDC.
+/// Payments: the currency, the amount, the price of one USDC in that currency, and its decimals.
 const PAYMENTS: [(&str, &str, &str, u8); 4] = [
     ("BRL", "1000.00", "5.43", 2),
     ("EUR", "249.90", "0.92", 2),

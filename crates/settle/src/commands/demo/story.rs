@@ -1,4 +1,4 @@
-//! What the demo says.
+//! The texts that the demo prints.
 
 use std::net::SocketAddr;
 
@@ -10,10 +10,10 @@ use settle_wiring::system::SystemClock;
 
 use crate::receiver::{Arrival, Verdict};
 
-/// The last words.
+/// The last line.
 pub(super) const FAREWELL: &str = "The demo has ended, and nothing of it is left.";
 
-/// The first words: where things are, and what to try.
+/// The first lines: where everything is, and what to try.
 pub(super) fn welcome(api: SocketAddr, operator: SocketAddr, key: &str, token: &str) -> String {
     format!(
         "\
@@ -72,7 +72,7 @@ pub(super) fn mood(status: StatusCode) -> String {
     format!("{}  endpoint   flaky shop  {mood}", time())
 }
 
-/// How the queue stands.
+/// The state of the queue.
 pub(super) fn summary(depth: QueueDepth) -> String {
     format!("{}  queue      {} pending, {} dead", time(), depth.pending, depth.dead)
 }

@@ -1,4 +1,4 @@
-//! Reading an import file line by line, and naming the line and the field of every problem.
+//! Reads an import file line by line, and names the line and the field of every problem.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -14,10 +14,10 @@ use crate::commands::progress::Progress;
 
 /// The longest line, in bytes.
 const LINE_BYTES_MAX: usize = 64 * 1_024;
-/// Problems that are listed before the rest is only counted.
+/// Problems that are listed in full; the others are only counted.
 const PROBLEMS_LISTED_MAX: usize = 20;
 
-/// One settlement and the line it stands on.
+/// One settlement and its line number.
 pub(super) struct Line {
     pub number: usize,
     pub settlement: CompletedSettlement,
@@ -50,8 +50,8 @@ impl Merchants {
 }
 
 impl Lines {
-    /// Opens the file. Standard input, or anything else that can be read only once, is copied to a temporary
-    /// file first.
+    /// Opens the file. Standard input, or anything else that can be read only once, is first copied to a
+    /// temporary file.
     pub fn open(path: &Path, merchant: Option<MerchantId>) -> Result<Lines, CommandError> {
         let refused = |fault: io::Error| CommandError::Refused(format!("{}: {fault}", path.display()));
         let file = if path == Path::new("-") {
@@ -68,7 +68,7 @@ impl Lines {
         Ok(self.file.metadata()?.len())
     }
 
-    /// Finds every problem, and the merchants.
+    /// Finds every problem in the file, and its merchants.
     pub fn check(&self, progress: &Progress) -> Result<Merchants, CommandError> {
         let mut merchants = BTreeMap::new();
         let (mut problems, mut unlisted) = (Vec::new(), 0);
@@ -88,7 +88,7 @@ impl Lines {
         Ok(Merchants(merchants))
     }
 
-    /// The settlements, one after the other.
+    /// The settlements, in the order of the file.
     pub fn read<'a>(
         &'a self,
         progress: &'a Progress,
@@ -103,7 +103,7 @@ impl Lines {
             if text.trim_ascii().is_empty() {
                 return None;
             }
-            // It was good a moment ago: whoever changed it meanwhile changes nothing here.
+            // Pass one accepted this line, so somebody has changed the file since.
             let parsed = self
                 .parse(&text)
                 .map_err(|_| CommandError::Refused(format!("line {number}: the file has changed")));
@@ -148,15 +148,15 @@ impl Lines {
     }
 }
 
-/// What is wrong with a line that is no JSON object, without the line number of the parser, for which it is
-/// the first.
+/// Why a line is not a JSON object. The parser's own line number is cut off: for the parser each line is line
+/// 1.
 fn not_an_object(fault: &serde_json::Error) -> String {
     let text = fault.to_string();
     let reason = text.split(" at line ").next().unwrap_or(&text);
     format!("not a JSON object: {reason} (column {})", fault.column())
 }
 
-/// A copy in a temporary file, which can be read twice.
+/// Copies a source to a temporary file, which can be read twice.
 fn spooled(source: &mut impl io::Read) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     io::copy(source, &mut file)?;

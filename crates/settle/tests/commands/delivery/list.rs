@@ -15,7 +15,7 @@ on_both_stores! {
     arguments_that_are_refused,
 }
 
-/// The ids of the deliveries that are listed, in their order.
+/// The ids of the listed deliveries, in their order.
 fn listed(settle: &Settle, options: &[&str]) -> Vec<String> {
     let arguments: Vec<&str> = ["delivery", "list", "--json"].iter().chain(options).copied().collect();
     let ran = settle.run(&arguments);

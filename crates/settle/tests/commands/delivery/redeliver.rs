@@ -103,7 +103,7 @@ fn all_of_them(settle: &Settle) {
     assert_eq!((totals(settle, &one), totals(settle, &two)), ([1, 1, 0, 2], [2, 0, 0, 2]));
 }
 
-/// Dead deliveries of a merchant, whose endpoint was cleared and set again.
+/// Makes dead deliveries of a merchant: its endpoint is cleared and set again.
 fn many_dead(settle: &Settle, merchant: &str, number: u64) {
     let id: MerchantId = merchant.parse().unwrap();
     let new: Vec<_> = (0..number).map(|second| fixtures::delivery(id, fixtures::at(second / 2))).collect();
@@ -134,7 +134,7 @@ fn more_than_one_batch(settle: &Settle) {
     );
 }
 
-/// On PostgreSQL, where the service may run elsewhere.
+/// On PostgreSQL, because there the service may run on another machine.
 #[test]
 fn a_service_elsewhere_is_woken() {
     let settle = Settle::postgres(BINARY);
@@ -142,7 +142,7 @@ fn a_service_elsewhere_is_woken() {
     let id = dead(&settle, &merchant);
     let woken = block_on(async {
         let store = settle.store();
-        let dispatcher = fixtures::unique_dispatcher_id();
+        let dispatcher = fixtures::unique_keeper_id();
         let mut presence = store.presence(dispatcher).await.unwrap().expect("nobody else has this id");
         settle.run(&["delivery", "redeliver", &id]).ok();
         tokio::time::timeout(PATIENCE, presence.woken()).await.expect("it is told").unwrap()

@@ -1,22 +1,22 @@
-//! Which file defines what a path leads to.
+//! Finds the file that defines the item of a path.
 
 use std::collections::BTreeMap;
 
 use super::source::{Module, Segments};
 
-/// How many imports a name is followed through: `use serde` leads to itself, and must end somewhere.
+/// How many imports the search for a name follows: `use serde` leads to itself, and the search must end.
 const STEPS_MAX: usize = 8;
 
-/// The modules of a crate, each with the file it stands in.
+/// The modules of a crate, each with its file.
 pub struct Names {
     modules: BTreeMap<Segments, (usize, Module)>,
 }
 
-/// What a path leads to.
+/// What a path names.
 pub enum Found {
     /// A module of the crate.
     Module(Segments),
-    /// What a module of the crate defines, by the module and the name.
+    /// An item of a module: the module's path and the item's name.
     Item(Segments, String),
     /// Another crate.
     Outside,
@@ -33,8 +33,8 @@ impl Names {
         self.modules.values()
     }
 
-    /// The file that defines what a path means in a module, and its name there; `None` if that is another
-    /// crate.
+    /// The file that defines what a path names in a module, and the name there; `None` if it is another
+    /// crate's.
     #[must_use]
     pub fn definition(&self, module: &Segments, segments: &[String]) -> Option<(usize, String)> {
         let (path, name) = match self.resolve(module, segments, 0) {
@@ -67,7 +67,7 @@ impl Names {
         self.descend(start, rest, steps)
     }
 
-    /// Follows a path down from a module, to the first segment that is none.
+    /// Follows a path down from a module, to the first segment that is not a module.
     fn descend(&self, mut module: Segments, segments: &[String], steps: usize) -> Found {
         for name in segments {
             match self.look_up(&module, name, steps) {
@@ -80,7 +80,7 @@ impl Names {
         Found::Module(module)
     }
 
-    /// What a name means in a module: what stands there, or what is imported there.
+    /// What a name means in a module: an item defined or imported there.
     fn look_up(&self, path: &Segments, name: &str, steps: usize) -> Option<Found> {
         if steps > STEPS_MAX {
             return None;

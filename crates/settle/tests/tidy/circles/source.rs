@@ -1,17 +1,16 @@
-//! What the source of a file says of modules: which it holds, what they import and define, which paths they
-//! name.
+//! Reads the modules of a source file: what they import and define, and which paths they name.
 
 use std::collections::BTreeSet;
 
 use crate::code::{code_only, is_word};
 
-/// The segments of a path, as they are written.
+/// The segments of a path, as written.
 pub type Segments = Vec<String>;
 
-/// A module, from its own source.
+/// A module, as its own source shows it.
 #[derive(Debug, Default)]
 pub struct Module {
-    /// Where it stands, from the root of the crate.
+    /// Its path from the root of the crate.
     pub path: Segments,
     pub imports: Vec<Import>,
     /// Paths in signatures and expressions.
@@ -26,13 +25,13 @@ pub struct Module {
 #[derive(Debug)]
 pub struct Import {
     pub path: Named,
-    /// The name it has there; `None` where all of a module is imported.
+    /// The name it has there; `None` for `*`.
     pub name: Option<String>,
-    /// Whether the name holds in the whole module, not in a function alone.
+    /// Whether the name is valid in the whole module, or only in one function.
     pub is_of_module: bool,
 }
 
-/// A path, and the line it stands on.
+/// A path, and its line.
 #[derive(Debug, Clone)]
 pub struct Named {
     pub segments: Segments,
@@ -57,7 +56,7 @@ struct Token<'a> {
     line: usize,
 }
 
-/// Words, `::`, and every other character for itself.
+/// Splits code into words, `::`, and single other characters.
 fn tokens(code: &str) -> Vec<Token<'_>> {
     let mut tokens = Vec::new();
     for (index, line) in code.lines().enumerate() {
@@ -80,7 +79,7 @@ fn tokens(code: &str) -> Vec<Token<'_>> {
 /// What a pair of braces holds.
 #[derive(Clone, Copy)]
 enum Scope {
-    /// A module, by its place in the list.
+    /// A module, by its position in the list.
     Module(usize),
     Block,
 }
@@ -93,12 +92,12 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// The token so many behind the present one.
+    /// The token `offset` places after the present one.
     fn ahead(&self, offset: usize) -> &'a str {
         self.tokens.get(self.position + offset).map_or("", |token| token.text)
     }
 
-    /// The token so many before the present one.
+    /// The token `offset` places before the present one.
     fn back(&self, offset: usize) -> &'a str {
         let position = self.position.checked_sub(offset);
         position.and_then(|position| self.tokens.get(position)).map_or("", |token| token.text)
@@ -155,7 +154,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// `mod name {` opens a module; `mod name;` says nothing of who uses whom.
+    /// `mod name {` opens a module; `mod name;` is not a use.
     fn module_begins(&mut self) {
         let name = self.ahead(1).to_owned();
         if self.ahead(2) == "{" {
@@ -167,7 +166,7 @@ impl<'a> Reader<'a> {
         self.position += 3;
     }
 
-    /// Goes behind the item that `#[cfg(test)]` stands before.
+    /// Skips the item behind `#[cfg(test)]`.
     fn skip_test(&mut self) {
         let mut depth = 0_usize;
         let mut is_attribute = true;
@@ -179,7 +178,7 @@ impl<'a> Reader<'a> {
                     self.module().test_modules.push(path);
                 }
                 "(" | "[" | "{" => depth += 1,
-                // The end of what is around the item.
+                // The end of the block around the item.
                 ")" | "]" | "}" if depth == 0 => return,
                 "]" if depth == 1 && is_attribute => {
                     depth = 0;
@@ -201,10 +200,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A path in code, whole.
+    /// Reads a whole path in code.
     fn path(&mut self) {
         let line = self.line();
-        // The rest of `::std::fmt` and of `<T as Trait>::Item` starts nothing, nor does `pub(in path)`.
+        // The rest of `::std::fmt` and of `<T as Trait>::Item` is no path of its own, and `pub(in path)` is
+        // no use.
         let is_whole = self.back(1) != "::" && !(self.back(1) == "in" && self.back(2) == "(");
         let mut segments = vec![self.ahead(0).to_owned()];
         self.position += 1;
@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// One branch of a `use`, behind the segments that lead to it.
+    /// Reads one branch of a `use`, after the segments before it.
     fn import(&mut self, before: &[String]) {
         let line = self.line();
         let mut segments = before.to_vec();
@@ -237,7 +237,7 @@ impl<'a> Reader<'a> {
             }
         }
         let is_all = segments.last().is_some_and(|last| last == "*");
-        // `use path::{self}` imports what the path leads to.
+        // `use path::{self}` imports the module of the path.
         if is_all || segments.len() > 1 && segments.last().is_some_and(|last| last == "self") {
             segments.pop();
         }
@@ -261,7 +261,7 @@ impl<'a> Reader<'a> {
             }
             let start = self.position;
             self.import(before);
-            // What is no branch must not hold the reader up.
+            // Unknown tokens must not stop the reader.
             self.position = self.position.max(start + 1);
         }
         self.position += 1;

@@ -1,4 +1,4 @@
-//! What is refused: every reason, what is said about it, and that nothing is half done.
+//! Every reason for a refusal, what the answer says about it, and that nothing is half done.
 
 use serde_json::{Value, json};
 
@@ -179,12 +179,12 @@ async fn other_content_is_a_conflict(setup: Setup) {
         format!("settlement_id: settlement {id} of merchant {merchant_id} is there with other content");
     assert_eq!(details(&client.post(&other).await, 409, "conflict"), [text.as_str()]);
     let list = json!([completed(&merchant, json!({})), known, other]);
-    // Both elements have the id; which of them is meant is for whoever sent both to say.
+    // Both elements have the id; the caller must know which one it means.
     let found = details(&client.post(&list).await, 409, "conflict");
     assert_eq!(found, [format!("[1].{text}"), format!("[2].{text}")]);
     assert_eq!(merchant.get("/v1/settlements").await.text, before, "nothing was changed or added");
     assert_eq!(seen(&merchant).await, (1, 1));
-    // The id is the merchant's own: another may have the same.
+    // Ids are unique per merchant: another merchant may use the same.
     let stranger = client.service.merchant().await;
     other["merchant_id"] = json!(stranger.id.to_string());
     client.post(&other).await.ok();

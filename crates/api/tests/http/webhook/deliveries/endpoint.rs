@@ -1,4 +1,4 @@
-//! What becomes of deliveries when their endpoint does not stay what it was.
+//! Deliveries whose endpoint is changed or cleared.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ async fn without_an_endpoint_a_settlement_makes_no_delivery(setup: Setup) {
     assert_eq!(dispatching.merchant.get("/v1/settlements").await.ok()["total"], 2);
 }
 
-/// They become dead at once and say why; operations have nothing to do about it.
+/// They become dead at once and say why. No alert is sent: operations can do nothing about it.
 async fn a_cleared_endpoint_ends_what_was_pending(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;
@@ -56,7 +56,7 @@ async fn a_cleared_endpoint_ends_what_was_pending(setup: Setup) {
     assert_eq!(dispatching.alerts().await, []);
 }
 
-/// The endpoint is cleared while a request waits for its answer: the outcome is of a delivery that is over.
+/// The endpoint is cleared while a request waits for its answer: the outcome comes too late.
 async fn an_attempt_under_way_does_not_bring_back_what_was_ended(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     for answer in [200, 503] {
@@ -73,7 +73,7 @@ async fn an_attempt_under_way_does_not_bring_back_what_was_ended(setup: Setup) {
     assert_eq!(dispatching.alerts().await, []);
 }
 
-/// An attempt that finds no secret sends nothing, and ends the delivery like a cleared endpoint does.
+/// An attempt that finds no secret sends nothing, and ends the delivery as clearing the endpoint does.
 async fn a_redelivery_without_an_endpoint_sends_nothing(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;
@@ -97,7 +97,7 @@ async fn a_redelivery_without_an_endpoint_sends_nothing(setup: Setup) {
     assert_eq!(dispatching.alerts().await, []);
 }
 
-/// To the URL that was frozen, signed with the secret that is set now.
+/// To the URL frozen at the start, signed with the present secret.
 async fn what_was_ended_can_be_redelivered_once_there_is_an_endpoint(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;

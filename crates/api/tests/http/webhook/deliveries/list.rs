@@ -32,7 +32,7 @@ fn at(second: u64) -> Timestamp {
     fixtures::at(second)
 }
 
-/// As many pending deliveries as asked for, one a second, the oldest first; their ids, the newest first.
+/// Enqueues this many deliveries, one a second, the oldest first; returns their ids, the newest first.
 async fn enqueued(merchant: &Merchant, count: u64) -> Vec<String> {
     let new: Vec<_> = (0..count).map(|second| fixtures::delivery(merchant.id, at(second))).collect();
     for batch in new.chunks(1_000) {

@@ -1,4 +1,4 @@
-//! What a merchant is told of an attempt: `response_status`, `last_error` and `attempts`.
+//! What a merchant learns of an attempt: `response_status`, `last_error` and `attempts`.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -41,7 +41,7 @@ async fn a_failure_without_a_response_names_its_class(setup: Setup) {
     }
 }
 
-/// "no 2xx": a redirect is not followed, and 410 and 429 ask for nothing that another status does not.
+/// "no 2xx": a redirect is not followed, and 410 and 429 are treated like any other failure.
 async fn a_response_that_is_not_2xx_is_a_plain_failure(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;
@@ -71,7 +71,7 @@ async fn a_response_that_does_not_complete_in_time_has_a_status_and_an_error(set
     assert_eq!(row["last_error"], "timeout: no complete response within 10 s");
 }
 
-/// Status and error are those of the last attempt, never one of each.
+/// Status and error are both of the last attempt, never of two different ones.
 async fn an_attempt_replaces_what_the_last_one_left(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;
@@ -107,7 +107,7 @@ async fn an_attempt_that_is_cut_off_does_not_count(setup: Setup) {
     assert_eq!((&row["status"], &row["attempts"]), (&json!("delivered"), &json!(1)));
 }
 
-/// A fault of ours never spends a merchant's attempt.
+/// A failure inside the service never uses up a merchant's attempt.
 async fn an_attempt_that_the_sender_could_not_make_does_not_count(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;
@@ -120,7 +120,7 @@ async fn an_attempt_that_the_sender_could_not_make_does_not_count(setup: Setup) 
     assert_eq!(dispatching.row().await["attempts"], 1);
 }
 
-/// What a redelivery takes says when somebody asked for it, not how quick the service is.
+/// The delay of a redelivery depends on when somebody requested it, so it is not measured.
 async fn the_delay_is_measured_where_the_very_first_attempt_succeeds(setup: Setup) {
     let recorder = PrometheusBuilder::new().build_recorder();
     let _measuring = metrics::set_default_local_recorder(&recorder);

@@ -31,8 +31,7 @@ const ROWS: [&str; 11] = [
     "url",
 ];
 
-/// Lists one delivery that went through these events, and holds its rows against what is expected of those
-/// that change.
+/// Lists one delivery after these events, and checks the fields that changed.
 async fn check(setup: Setup, events: &[DeliveryEvent], changing: Value) {
     let merchant = setup.merchant().await;
     let now: Timestamp = NOW.parse().unwrap();

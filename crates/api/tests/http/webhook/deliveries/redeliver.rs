@@ -1,4 +1,4 @@
-//! `POST /v1/webhook/deliveries/{delivery_id}/redeliver`: only a dead delivery of one's own.
+//! `POST /v1/webhook/deliveries/{delivery_id}/redeliver`: accepts only a merchant's own dead delivery.
 
 use serde_json::{Value, json};
 use settle_domain::time::Timestamp;

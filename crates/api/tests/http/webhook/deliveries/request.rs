@@ -1,4 +1,4 @@
-//! What is sent: the specification's table of request headers, its payload and its signature.
+//! What the service sends: the specification's table of request headers, its payload and its signature.
 
 use std::time::{Duration, SystemTime};
 
@@ -20,7 +20,7 @@ on_both_stores! {
     each_delivery_has_an_id_of_its_own,
 }
 
-/// Verifies a request as a receiver does that got it in time.
+/// Verifies a request as a merchant's receiver does, at the given time.
 fn verify(request: &Request, secret: &str, now: Timestamp) -> Result<Event, VerifyError> {
     let now = SystemTime::UNIX_EPOCH + Duration::from_micros(now.as_micros().unsigned_abs());
     let header = |name: &str| request.notification.headers.get(name)?.to_str().ok();
@@ -66,7 +66,7 @@ async fn the_payload_is_the_event_and_every_field_of_the_settlement(setup: Setup
     let listed = dispatching.merchant.get("/v1/settlements").await.ok();
     assert_eq!(payload, listed["settlements"][0], "the record, without the event");
     assert_eq!(payload.as_object().unwrap().len(), FIELDS.len());
-    // In this order, and without a byte that says nothing.
+    // In this order, and without blanks between them.
     let names = std::iter::once("event").chain(FIELDS);
     let places: Vec<usize> = names.map(|name| text.find(&format!("\"{name}\":")).unwrap()).collect();
     assert!(places.is_sorted() && places[0] == 1, "{text}");
@@ -110,7 +110,8 @@ async fn an_attempt_is_signed_with_the_secret_of_its_time(setup: Setup) {
 }
 
 /// "url | The endpoint targeted, frozen when the delivery was enqueued. A later configuration change does not
-/// alter it." And rule 4: "A later URL change may omit `webhook_secret`, and then the current secret is kept."
+/// alter it." And rule 4: "A later URL change may omit `webhook_secret`, and then the current secret is
+/// kept."
 async fn an_attempt_goes_to_the_url_that_was_set_when_the_settlement_completed(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;

@@ -1,4 +1,4 @@
-//! When a delivery is tried: the delivery rules about time, to the microsecond.
+//! When a delivery is attempted: the delivery rules about time, to the microsecond.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn retries_wait_from_one_minute_doubling_up_to_one_hour(setup: Setup) {
     assert_eq!(dispatching.row().await["status"], "dead", "of 8 attempts the last has failed");
 }
 
-/// "between attempts": what an attempt itself takes is not part of the wait.
+/// "between attempts": the duration of the attempt itself is not part of the wait.
 async fn the_wait_begins_when_the_attempt_ends(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;
@@ -92,7 +92,7 @@ async fn a_redelivery_starts_the_schedule_anew(setup: Setup) {
     assert_eq!((&row["attempts"], &row["next_attempt_at"]), (&json!(1), &json!(due)));
 }
 
-/// A delivery waits for itself alone.
+/// A new settlement does not wait for the retry of an older one.
 async fn a_settlement_of_the_meantime_does_not_wait_for_a_retry(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;

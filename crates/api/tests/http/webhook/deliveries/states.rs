@@ -91,8 +91,9 @@ async fn pending_becomes_dead_by_the_8th_failure_and_operations_are_alerted(setu
 }
 
 /// "dead | `POST /v1/webhook/deliveries/{delivery_id}/redeliver` | the delivery belongs to the caller's
-/// merchant | pending | The attempt counter restarts. The sender retries with the exact original payload." And delivery
-/// rule 5: "A dead delivery can be requeued with the redeliver endpoint. The original payload is resent."
+/// merchant | pending | The attempt counter restarts. The sender retries with the exact original payload."
+/// And delivery rule 5: "A dead delivery can be requeued with the redeliver endpoint. The original payload is
+/// resent."
 async fn dead_becomes_pending_by_a_redelivery_and_the_original_payload_is_sent(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;

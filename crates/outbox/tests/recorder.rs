@@ -2,6 +2,8 @@
 //!
 //! These tests run on one thread: whatever is asked for in one `join!` is waiting when the recorder looks.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "in a test a panic is the message")]
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,7 +19,24 @@ use settle_outbox::wake::{HANDED_OVER_MAX, Wake};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Ask, BATCH_MAX, Claimed, NewSettlement};
 
-use crate::service::Setup;
+/// Turns each named function into a test on SQLite and one on PostgreSQL.
+macro_rules! on_both_stores {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(settle_store_sqlite::testing::scratch().await).await;
+            })+
+        }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(settle_store_postgres::testing::scratch().await).await;
+            })+
+        }
+    };
+}
 
 on_both_stores! {
     callers_at_the_same_time_share_a_transaction,
@@ -50,8 +69,8 @@ struct Recording {
 }
 
 impl Recording {
-    async fn start(setup: Setup) -> Recording {
-        let store = setup.into_scratch().migrated().await;
+    async fn start(scratch: ScratchStore) -> Recording {
+        let store = scratch.migrated().await;
         let (wake, clock) = (Wake::default(), Arc::new(Ticking(AtomicI64::new(1_767_225_600_000_000))));
         let entropy = Arc::new(SeededEntropy::new(20_260_201));
         let recorder = Recorder::start(Outbox::of_service(store.share(), wake.clone(), clock, entropy));
@@ -106,8 +125,8 @@ fn unchanged(number: usize) -> Recorded {
     Recorded { recorded: 0, unchanged: number, notified: 0 }
 }
 
-async fn callers_at_the_same_time_share_a_transaction(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn callers_at_the_same_time_share_a_transaction(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let (one, other) = (recording.merchant().await, recording.merchant().await);
     let answers = tokio::join!(
         recording.record([new(one)]),
@@ -126,8 +145,8 @@ async fn callers_at_the_same_time_share_a_transaction(setup: Setup) {
     assert_eq!(recording.transactions(one).await.len(), 2, "who comes later has another");
 }
 
-async fn a_group_is_not_larger_than_a_batch(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn a_group_is_not_larger_than_a_batch(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let (bulk, one) = (fixtures::merchant(&*recording.store).await, recording.merchant().await);
     let answers = tokio::join!(
         recording.record((0..BATCH_MAX - 1).map(|_| new(bulk)).chain([new(one)])),
@@ -141,8 +160,8 @@ async fn a_group_is_not_larger_than_a_batch(setup: Setup) {
     assert_eq!(recording.transactions(one).await.len(), 2, "one full batch, and the others together");
 }
 
-async fn a_conflict_is_its_callers_alone(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn a_conflict_is_its_callers_alone(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let merchant = recording.merchant().await;
     let known = new(merchant);
     recording.record([known.clone()]).await.unwrap();
@@ -160,8 +179,8 @@ async fn a_conflict_is_its_callers_alone(setup: Setup) {
     assert_eq!(recording.deliveries(merchant).await.len(), 3);
 }
 
-async fn an_unknown_merchant_is_its_callers_alone(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn an_unknown_merchant_is_its_callers_alone(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let (merchant, nobody) = (recording.merchant().await, MerchantId(fixtures::unique_uuid()));
     let answers = tokio::join!(
         recording.record([new(merchant), new(nobody)]),
@@ -175,8 +194,8 @@ async fn an_unknown_merchant_is_its_callers_alone(setup: Setup) {
     assert_eq!(recording.deliveries(merchant).await.len(), 2);
 }
 
-async fn every_fault_of_a_caller_is_named(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn every_fault_of_a_caller_is_named(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let merchant = recording.merchant().await;
     let strangers = [MerchantId(fixtures::unique_uuid()), MerchantId(fixtures::unique_uuid())];
     let fault = recording.record(strangers.map(new)).await.unwrap_err();
@@ -189,8 +208,8 @@ async fn every_fault_of_a_caller_is_named(setup: Setup) {
     assert_eq!(keys, known.map(|known| (merchant, known.settlement_id)));
 }
 
-async fn the_same_settlement_from_two_callers_is_recorded_and_notified_once(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn the_same_settlement_from_two_callers_is_recorded_and_notified_once(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let merchant = recording.merchant().await;
     let settlement = new(merchant);
     let answers = tokio::join!(
@@ -205,8 +224,8 @@ async fn the_same_settlement_from_two_callers_is_recorded_and_notified_once(setu
     assert_eq!(recording.deliveries(merchant).await.len(), 1);
 }
 
-async fn two_callers_with_two_contents_the_first_one_wins(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn two_callers_with_two_contents_the_first_one_wins(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let merchant = recording.merchant().await;
     let settlement = new(merchant);
     let answers =
@@ -217,8 +236,8 @@ async fn two_callers_with_two_contents_the_first_one_wins(setup: Setup) {
     assert_eq!(recording.deliveries(merchant).await.len(), 1);
 }
 
-async fn only_merchants_with_an_endpoint_are_notified_and_woken(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn only_merchants_with_an_endpoint_are_notified_and_woken(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let (with, without) = (recording.merchant().await, fixtures::merchant(&*recording.store).await);
     let (settlement, other) = (new(with), new(without));
     let done = recording.record([settlement.clone(), other]).await.unwrap();
@@ -236,8 +255,8 @@ async fn only_merchants_with_an_endpoint_are_notified_and_woken(setup: Setup) {
     assert_eq!(handed_over, claimed, "what is handed over is what a claim would give");
 }
 
-async fn of_a_large_batch_the_merchants_alone_are_woken(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn of_a_large_batch_the_merchants_alone_are_woken(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let merchant = recording.merchant().await;
     let settlements: Vec<NewSettlement> = (0..=HANDED_OVER_MAX).map(|_| new(merchant)).collect();
     assert_eq!(recording.record(settlements).await.unwrap(), recorded(HANDED_OVER_MAX + 1));
@@ -252,8 +271,8 @@ async fn of_a_large_batch_the_merchants_alone_are_woken(setup: Setup) {
     assert_eq!((woken.merchants, woken.committed.len()), (BTreeSet::from([merchant]), HANDED_OVER_MAX));
 }
 
-async fn what_was_there_is_not_notified_again(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn what_was_there_is_not_notified_again(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let merchant = fixtures::merchant(&*recording.store).await;
     let settlement = new(merchant);
     recording.record([settlement.clone()]).await.unwrap();
@@ -264,8 +283,8 @@ async fn what_was_there_is_not_notified_again(setup: Setup) {
     assert!(tokio::time::timeout(Duration::ZERO, recording.wake.woken()).await.is_err());
 }
 
-async fn a_caller_that_goes_away_is_not_waited_for(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn a_caller_that_goes_away_is_not_waited_for(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let merchant = recording.merchant().await;
     tokio::select! {
         biased;
@@ -277,8 +296,8 @@ async fn a_caller_that_goes_away_is_not_waited_for(setup: Setup) {
     assert_eq!(recording.settlements(merchant).await, 2, "what was asked for is done");
 }
 
-async fn a_store_that_is_away_is_told_to_everyone(setup: Setup) {
-    let recording = Recording::start(setup).await;
+async fn a_store_that_is_away_is_told_to_everyone(scratch: ScratchStore) {
+    let recording = Recording::start(scratch).await;
     let merchant = recording.merchant().await;
     recording.store.close().await;
     let answers = tokio::join!(recording.record([new(merchant)]), recording.record([new(merchant)]));

@@ -1,0 +1,322 @@
+//! What the dispatcher remembers, and what each thing that happens changes in it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use settle_domain::delivery::DeliveryStatus;
+use settle_domain::ids::{DeliveryId, MerchantId};
+use settle_domain::time::Timestamp;
+use settle_outbox::wake::Woken;
+use settle_shards::holdings::Holdings;
+use settle_shards::tenancy::{Tenancy, Told};
+use settle_store::{Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, QueueDepth, Shard};
+use tokio::time::Instant;
+
+use super::Dispatcher;
+use super::attempt::{Attempts, Flight, Landing, Started};
+use super::drained::Drained;
+use super::due_soon::{DueSoon, Resting};
+use super::lanes::{Lanes, Verdict};
+use super::queue::{Outcome, RecordedOutcomes};
+use super::schedule::{Call, Schedule};
+use super::unrecorded::Unrecorded;
+
+/// How often the dispatcher looks for work that nobody signalled: retries, and what other processes enqueued.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long an outcome may wait for others to be recorded with it.
+pub(super) const RECORD_LINGER: Duration = Duration::from_millis(50);
+/// Outcomes that do not wait for others: fewer where they would take more than a quarter of the places.
+const RECORD_AT_ONCE: usize = 256;
+/// Shards from the beginning of one look to that of the next.
+const LOOK_STRIDE: usize = 13;
+
+/// Everything that a dispatcher remembers.
+pub(super) struct State {
+    pub(super) parts: Dispatcher,
+    pub(super) tenancy: Tenancy,
+    pub(super) holdings: Arc<Holdings>,
+    pub(super) schedule: Schedule,
+    pub(super) attempts: Attempts,
+    pub(super) lanes: Lanes,
+    pub(super) unrecorded: Unrecorded,
+    due_soon: DueSoon,
+    resting: Resting,
+    pub(super) drained: Drained,
+    /// Merchants of other processes that have something due.
+    pub(super) others: BTreeSet<MerchantId>,
+    /// How far looks have come round the shards.
+    looked: usize,
+    is_stopping: bool,
+}
+
+impl State {
+    pub(super) fn new(parts: Dispatcher, tenancy: Tenancy) -> State {
+        let now = Instant::now();
+        State {
+            tenancy,
+            holdings: Arc::new(Holdings::none(now)),
+            schedule: Schedule::new(now),
+            attempts: Attempts::none(),
+            lanes: Lanes::new(parts.settings.in_flight, parts.wake.claims_ended()),
+            unrecorded: Unrecorded::none(now),
+            due_soon: DueSoon::default(),
+            resting: Resting::default(),
+            drained: Drained::default(),
+            others: BTreeSet::new(),
+            looked: 0,
+            is_stopping: false,
+            parts,
+        }
+    }
+
+    /// From now on no attempt is started.
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    /// Whether every attempt has ended and is recorded.
+    pub(super) fn has_finished(&self) -> bool {
+        let is_recording = self.schedule.is_under_way(Call::Record);
+        self.attempts.is_empty() && self.unrecorded.len() == 0 && !is_recording
+    }
+
+    /// Makes due what must not wait any longer, before the calls are made.
+    pub(super) fn before_calls(&mut self) {
+        self.unrecorded.unlock(Instant::now());
+        let at_once = RECORD_AT_ONCE.min(self.parts.settings.in_flight.total / 4).max(1);
+        if self.unrecorded.waiting() >= at_once {
+            self.schedule.hurry(Call::Record);
+        }
+    }
+
+    /// Tells the keeper in which leaving shards nothing is under way any more.
+    pub(super) fn let_go(&self) {
+        if self.holdings.is_leaving() {
+            let occupied: BTreeSet<Shard> = self.lanes.at_work().map(Shard::of).collect();
+            self.tenancy.let_go(self.holdings.departures_outside(&occupied));
+        }
+    }
+
+    /// When something is to be done, calls aside, even if nothing happens.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let due_soon = self.due_soon.first().map(|at| Instant::now() + at.since(self.now()));
+        [self.unrecorded.locked_until(), due_soon, self.resting.first()].into_iter().flatten().min()
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.parts.clock.now()
+    }
+
+    /// Whether an attempt that starts now ends while the shards are ours.
+    pub(super) fn is_covered(&self) -> bool {
+        self.holdings.covers(Instant::now(), self.parts.settings.timeout)
+    }
+
+    /// Somebody signals that merchants have something due, and hands over what was just committed.
+    pub(super) fn wake(&mut self, woken: Woken) {
+        let is_covered = self.is_covered();
+        for committed in woken.committed {
+            let merchant = committed.claimed.merchant_id;
+            let is_served = self.holdings.serves(merchant) && !self.resting.contains(merchant);
+            if !(is_covered && is_served) {
+                self.wake_one(merchant);
+            } else if self.lanes.take(&committed) {
+                self.send(committed.claimed);
+            }
+        }
+        for merchant in woken.merchants {
+            self.wake_one(merchant);
+        }
+    }
+
+    fn wake_one(&mut self, merchant: MerchantId) {
+        if self.holdings.serves(merchant) {
+            self.serve(merchant);
+        } else {
+            self.others.insert(merchant);
+        }
+    }
+
+    /// A merchant may have something due: it gets its turn, if it is this dispatcher's to serve.
+    fn serve(&mut self, merchant: MerchantId) {
+        if self.holdings.serves(merchant) && !self.resting.contains(merchant) && !self.is_stopping {
+            self.lanes.wake(merchant);
+        }
+    }
+
+    /// The keeper of shards tells what it holds, and what it heard from other processes.
+    pub(super) fn take_told(&mut self, told: Told) {
+        if let Some(holdings) = told.holdings {
+            self.renewed(&holdings);
+        }
+        for merchant in told.heard {
+            self.serve(merchant);
+        }
+        if told.heard_of_many {
+            self.schedule.hurry(Call::Look);
+        }
+    }
+
+    fn renewed(&mut self, holdings: &Arc<Holdings>) {
+        let has_gained = holdings.has_gained(&self.holdings);
+        self.holdings = holdings.clone();
+        if has_gained {
+            self.lanes.take_over(self.parts.wake.claim_ended());
+            self.schedule.hurry(Call::Look);
+        }
+        self.lanes.rest(|merchant| !holdings.serves(merchant));
+        self.drained.retain(|merchant| holdings.serves(merchant));
+        // Whoever has the shard now makes these attempts again.
+        for Outcome { state, .. } in self.unrecorded.remove(|outcome| !holdings.holds(outcome.lease)) {
+            self.lanes.recorded(state.merchant_id, state.delivery.delivery_id);
+        }
+    }
+
+    /// A time has come: merchants become due, others have rested.
+    pub(super) fn time_has_come(&mut self) {
+        for merchant in self.due_soon.take(self.now()) {
+            self.serve(merchant);
+        }
+        self.resting.end(Instant::now());
+    }
+
+    /// The shards to look into, and the merchants that a look need not find. Each look begins elsewhere: when
+    /// one finds all it may, it does not always leave out the same shards.
+    pub(super) fn next_look(&mut self) -> (Vec<Shard>, Vec<MerchantId>) {
+        let mut shards = self.holdings.served();
+        self.looked = self.looked.wrapping_add(LOOK_STRIDE);
+        let first = self.looked % shards.len().max(1);
+        shards.rotate_left(first);
+        (shards, self.lanes.hungry().chain(self.resting.merchants()).collect())
+    }
+
+    /// A look found merchants that count as due. Of one that has for long it may only look so.
+    pub(super) fn looked(&mut self, found: Vec<DueMerchant>) {
+        let late = self.now().minus(DUE_LAG);
+        for due in found {
+            if due.due_at < late {
+                self.drained.suspect(due.merchant_id);
+            }
+            self.due(due);
+        }
+    }
+
+    fn due(&mut self, due: DueMerchant) {
+        if due.due_at <= self.now() {
+            self.serve(due.merchant_id);
+        } else {
+            self.due_soon.add(due.due_at, due.merchant_id);
+        }
+    }
+
+    /// A claim found deliveries that are due.
+    pub(super) fn claimed(&mut self, asks: &[Ask], found: Vec<Claimed>) {
+        self.lanes.claimed(self.parts.wake.claim_ended(), asks, &found);
+        for Ask { merchant_id, .. } in asks {
+            self.drained.claimed(*merchant_id, self.lanes.has_work(*merchant_id));
+        }
+        for claimed in found {
+            self.send(claimed);
+        }
+    }
+
+    /// Starts an attempt at what a claim has found, or was handed over.
+    fn send(&mut self, claimed: Claimed) {
+        let (merchant, delivery) = (claimed.merchant_id, claimed.delivery.delivery_id);
+        let is_allowed = self.is_covered() && !self.is_stopping;
+        let Some(lease) = self.holdings.lease_of(merchant).filter(|_| is_allowed) else {
+            self.come_to_nothing(merchant, delivery);
+            return;
+        };
+        let flight = Flight { lease, claimed };
+        let Dispatcher { ring, transport, clock, .. } = &self.parts;
+        match self.attempts.start(flight, ring, transport, clock) {
+            Started::Flying => self.show_in_flight(),
+            Started::EndpointGone(outcome) => self.remember(*outcome, Verdict::Unknown),
+            Started::SecretClosed(fault) => {
+                tracing::error!(%merchant, %fault, "a webhook secret cannot be opened: nothing is sent");
+                self.put_to_rest(merchant);
+                self.come_to_nothing(merchant, delivery);
+            }
+        }
+    }
+
+    /// Attempts have ended. Those that end at the same time are recorded together.
+    pub(super) fn land(&mut self, landings: Vec<Landing>) {
+        for landing in landings {
+            let (merchant, delivery) = landing.flight.key();
+            if !self.holdings.holds(landing.flight.lease) {
+                tracing::info!(%merchant, %delivery, "an attempt ended after its shard was lost: it does not count");
+                self.come_to_nothing(merchant, delivery);
+            } else if let Some((outcome, verdict)) = landing.judge(&self.parts.settings.retry) {
+                self.remember(outcome, verdict);
+            } else {
+                tracing::error!(%merchant, %delivery, "the sender panicked: the attempt does not count");
+                self.put_to_rest(merchant);
+                self.come_to_nothing(merchant, delivery);
+            }
+        }
+    }
+
+    /// Remembers an outcome until it is recorded, for a moment together with others.
+    fn remember(&mut self, outcome: Outcome, verdict: Verdict) {
+        let (merchant, delivery) = (outcome.state.merchant_id, outcome.state.delivery.delivery_id);
+        self.lanes.landed(merchant, delivery, verdict);
+        self.show_in_flight();
+        if self.unrecorded.waiting() == 0 {
+            self.schedule.put_off(Call::Record, Instant::now() + RECORD_LINGER);
+        }
+        self.unrecorded.push(outcome);
+        if self.lanes.is_held_up(merchant) {
+            self.schedule.hurry(Call::Record);
+        }
+    }
+
+    /// Outcomes are recorded, but for those of merchants that somebody else has locked.
+    pub(super) fn recorded(&mut self, outcomes: Vec<Outcome>, recorded: &RecordedOutcomes) {
+        let soon = self.now().plus(LOOK_INTERVAL);
+        for outcome in outcomes {
+            if recorded.locked.contains(&outcome.state.merchant_id) {
+                self.unrecorded.put_off(outcome, Instant::now());
+                continue;
+            }
+            let DeliveryState { merchant_id, delivery, .. } = outcome.state;
+            self.lanes.recorded(merchant_id, delivery.delivery_id);
+            // A look finds what is due later.
+            if delivery.status == DeliveryStatus::Pending && delivery.next_attempt_at <= soon {
+                self.due(DueMerchant { merchant_id, due_at: delivery.next_attempt_at });
+            }
+        }
+    }
+
+    /// A delivery is not in flight any more, and there is nothing to record of it.
+    fn come_to_nothing(&mut self, merchant: MerchantId, delivery: DeliveryId) {
+        self.lanes.landed(merchant, delivery, Verdict::Unknown);
+        self.lanes.recorded(merchant, delivery);
+        self.show_in_flight();
+    }
+
+    /// A merchant is not served for a while, for a reason of ours.
+    fn put_to_rest(&mut self, merchant: MerchantId) {
+        self.resting.add(merchant, Instant::now());
+        self.lanes.rest(|resting| resting == merchant);
+    }
+
+    fn show_in_flight(&self) {
+        metrics::gauge!("settle_deliveries_in_flight").set(count(self.lanes.in_flight()));
+    }
+
+    /// The queue is so full.
+    pub(super) fn measured(&self, depth: QueueDepth) {
+        let age = depth.first_due_at.map_or(0.0, |due| self.now().since(due).as_secs_f64());
+        metrics::gauge!("settle_deliveries_pending").set(count(depth.pending));
+        metrics::gauge!("settle_deliveries_dead").set(count(depth.dead));
+        metrics::gauge!("settle_deliveries_oldest_due_seconds").set(age);
+    }
+}
+
+/// A number as a metric wants it.
+fn count(number: impl TryInto<u32>) -> f64 {
+    f64::from(number.try_into().unwrap_or(u32::MAX))
+}

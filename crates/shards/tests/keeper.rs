@@ -1,0 +1,247 @@
+//! The keeper and its tenants, on a database that the test answers for, under a clock that jumps.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use settle_domain::ids::{KeeperId, MerchantId};
+use settle_shards::holdings::Holdings;
+use settle_shards::keeper::{Keeper, RENEW_INTERVAL};
+use settle_shards::leases::ShardLeases;
+use settle_shards::tenancy::Tenancy;
+use settle_store::{LeaseToken, Leases, Presence, Shard, ShardLease, StoreError, StoreResult};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+const LEASE: Duration = Duration::from_secs(15);
+/// How long a test waits, in virtual time, before something counts as not happening.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// What other processes say, or that the sign of life is gone.
+type Heard = StoreResult<Vec<MerchantId>>;
+
+/// Four shards, of which the keeper holds those that it has not given back.
+struct Database {
+    share: AtomicUsize,
+    released: Mutex<BTreeSet<Shard>>,
+    hangs: AtomicBool,
+    /// Whether another process serves.
+    is_taken: AtomicBool,
+    presences: AtomicUsize,
+    heard: Mutex<Option<mpsc::UnboundedReceiver<Heard>>>,
+}
+
+struct Sign(mpsc::UnboundedReceiver<Heard>);
+
+#[async_trait]
+impl Presence for Sign {
+    async fn woken(&mut self) -> Heard {
+        match self.0.recv().await {
+            Some(heard) => heard,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[async_trait]
+impl ShardLeases for Database {
+    async fn presence(&self, _keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
+        if self.is_taken.load(Ordering::SeqCst) {
+            return Ok(None);
+        }
+        self.presences.fetch_add(1, Ordering::SeqCst);
+        let heard = self.heard.lock().unwrap().take();
+        let heard = heard.unwrap_or_else(|| mpsc::unbounded_channel().1);
+        Ok(Some(Box::new(Sign(heard))))
+    }
+
+    async fn renew(&self, _keeper: KeeperId, _lease: Duration) -> StoreResult<Leases> {
+        if self.hangs.load(Ordering::SeqCst) {
+            return std::future::pending().await;
+        }
+        let released = self.released.lock().unwrap().clone();
+        let held = (0..4).map(Shard).filter(|shard| !released.contains(shard));
+        let held = held.map(|shard| ShardLease { shard, token: LeaseToken(Uuid::nil()) }).collect();
+        Ok(Leases { held, share: self.share.load(Ordering::SeqCst) })
+    }
+
+    async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
+        self.released.lock().unwrap().extend(leases.iter().map(|lease| lease.shard));
+        Ok(())
+    }
+}
+
+impl Database {
+    fn new() -> (Arc<Database>, mpsc::UnboundedSender<Heard>) {
+        let (says, heard) = mpsc::unbounded_channel();
+        let database = Database {
+            share: AtomicUsize::new(4),
+            released: Mutex::default(),
+            hangs: AtomicBool::new(false),
+            is_taken: AtomicBool::new(false),
+            presences: AtomicUsize::new(0),
+            heard: Mutex::new(Some(heard)),
+        };
+        (Arc::new(database), says)
+    }
+
+    fn keeper(self: &Arc<Database>) -> Keeper {
+        Keeper::new(self.clone(), KeeperId(Uuid::from_u128(1)), LEASE)
+    }
+
+    fn share(&self, share: usize) {
+        self.share.store(share, Ordering::SeqCst);
+    }
+
+    fn released(&self) -> Vec<Shard> {
+        self.released.lock().unwrap().iter().copied().collect()
+    }
+}
+
+/// The next holdings that a tenant is told.
+async fn renewed(tenancy: &Tenancy) -> Arc<Holdings> {
+    loop {
+        let told = timeout(PATIENCE, tenancy.told()).await.expect("the keeper renews");
+        if let Some(holdings) = told.holdings {
+            return holdings;
+        }
+    }
+}
+
+/// The first holdings of which this is true.
+async fn until(tenancy: &Tenancy, is_so: impl Fn(&Holdings) -> bool) -> Arc<Holdings> {
+    loop {
+        let holdings = renewed(tenancy).await;
+        if is_so(&holdings) {
+            return holdings;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_tenant_is_told_what_one_renewal_gave() {
+    let (database, _says) = Database::new();
+    let mut keeper = database.keeper();
+    let (first, second) = (keeper.tenant(), keeper.tenant());
+    let running = tokio::spawn(keeper.run());
+    for tenant in [&first, &second] {
+        assert_eq!(renewed(tenant).await.served().len(), 4);
+    }
+    let earlier = renewed(&first).await;
+    assert!(!renewed(&first).await.has_gained(&earlier), "nothing has changed hands");
+    drop((first, second));
+    running.await.unwrap();
+    assert_eq!(database.released().len(), 4, "the last tenant has gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_is_given_back_when_every_tenant_has_let_go_of_it() {
+    let (database, _says) = Database::new();
+    let mut keeper = database.keeper();
+    let (first, second) = (keeper.tenant(), keeper.tenant());
+    tokio::spawn(keeper.run());
+    database.share(2);
+    let leaving = until(&first, Holdings::is_leaving).await;
+    assert_eq!(leaving.served().len(), 2);
+    first.let_go(leaving.departures_outside(&BTreeSet::new()));
+    // A few renewals: the second tenant still works in both shards.
+    for _ in 0..3 {
+        renewed(&second).await;
+    }
+    assert_eq!(database.released(), []);
+    second.let_go(leaving.departures_outside(&BTreeSet::from([Shard(3)])));
+    while database.released().is_empty() {
+        renewed(&first).await;
+    }
+    assert_eq!(database.released(), [Shard(2)]);
+    drop(second);
+    until(&first, |holdings| !holdings.is_leaving()).await;
+    assert_eq!(database.released(), [Shard(2), Shard(3)], "a tenant that has gone holds nothing up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_tenant_let_go_of_before_the_shard_stayed_does_not_count_later() {
+    let (database, _says) = Database::new();
+    let mut keeper = database.keeper();
+    let tenant = keeper.tenant();
+    tokio::spawn(keeper.run());
+    database.share(3);
+    let leaving = until(&tenant, Holdings::is_leaving).await;
+    let said = leaving.departures_outside(&BTreeSet::new());
+    // The share grows again before the tenant has said anything.
+    database.share(4);
+    until(&tenant, |holdings| !holdings.is_leaving()).await;
+    tenant.let_go(said);
+    database.share(3);
+    until(&tenant, Holdings::is_leaving).await;
+    for _ in 0..3 {
+        renewed(&tenant).await;
+    }
+    assert_eq!(database.released(), [], "the tenant has started work there again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_never_answers_is_made_again() {
+    let (database, _says) = Database::new();
+    let mut keeper = database.keeper();
+    let tenant = keeper.tenant();
+    tokio::spawn(keeper.run());
+    renewed(&tenant).await;
+    database.hangs.store(true, Ordering::SeqCst);
+    assert!(timeout(2 * RENEW_INTERVAL, tenant.told()).await.is_err());
+    database.hangs.store(false, Ordering::SeqCst);
+    renewed(&tenant).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_stands_by_serves_when_the_other_process_has_ended() {
+    let (database, _says) = Database::new();
+    database.is_taken.store(true, Ordering::SeqCst);
+    let mut keeper = database.keeper();
+    let tenant = keeper.tenant();
+    let running = tokio::spawn(keeper.run());
+    assert!(timeout(PATIENCE, tenant.told()).await.is_err());
+    database.is_taken.store(false, Ordering::SeqCst);
+    assert!(renewed(&tenant).await.serves_any());
+    drop(tenant);
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_sign_of_life_is_shown_again() {
+    let (database, says) = Database::new();
+    let mut keeper = database.keeper();
+    let tenant = keeper.tenant();
+    tokio::spawn(keeper.run());
+    renewed(&tenant).await;
+    says.send(Err(StoreError::Unavailable("the session is gone".into()))).unwrap();
+    while database.presences.load(Ordering::SeqCst) < 2 {
+        renewed(&tenant).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_other_processes_say_reaches_every_tenant() {
+    let (database, says) = Database::new();
+    let mut keeper = database.keeper();
+    let (first, second) = (keeper.tenant(), keeper.tenant());
+    tokio::spawn(keeper.run());
+    let merchant = MerchantId(Uuid::from_u128(7));
+    says.send(Ok(vec![merchant])).unwrap();
+    for tenant in [&first, &second] {
+        loop {
+            let told = timeout(PATIENCE, tenant.told()).await.unwrap();
+            if told.heard == BTreeSet::from([merchant]) {
+                break;
+            }
+        }
+    }
+    // Too many to name.
+    says.send(Ok(Vec::new())).unwrap();
+    while !timeout(PATIENCE, first.told()).await.unwrap().heard_of_many {}
+}
