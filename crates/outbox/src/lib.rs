@@ -6,9 +6,9 @@
 //! | [`recorder`] | completes settlements for many callers, who share a commit |
 //! | [`wake`] | tells the dispatcher of this process at once that something is due |
 //!
-//! Whatever makes a delivery due commits through [`Work`]: the operator API, an import, a redelivery, and the
-//! settlement engine. There is no second way to enqueue a notification, so nobody can forget to wake the
-//! dispatcher, or wake it before the commit.
+//! Whatever makes a delivery due commits through [`Work`]: the operator API, an import, a redelivery. There
+//! is no second way to enqueue a notification, so nobody can forget to wake the dispatcher, or wake it before
+//! the commit.
 
 use std::sync::Arc;
 

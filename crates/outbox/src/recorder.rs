@@ -19,7 +19,7 @@ use crate::Outbox;
 
 /// Callers that wait for their turn; the next one waits until there is room.
 const WAITING_MAX: usize = 1_024;
-/// How many callers at once make it worth to wait for them.
+/// From how many callers on it is worth waiting for them.
 const EXPECTED_MIN: usize = 4;
 
 /// What became of one caller's settlements.
@@ -148,7 +148,7 @@ impl Worker {
                     let _ = caller.send(Ok(recorded));
                 }
             }
-            // It is the only one's own fault, which running it again would only repeat.
+            // A lone caller: trying again would only repeat the fault.
             Err(fault) if callers.len() == 1 => {
                 for caller in callers {
                     let _ = caller.send(Err(fault.clone()));

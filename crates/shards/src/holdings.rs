@@ -1,6 +1,6 @@
 //! Which shards a process holds, under which tokens, and until when.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use settle_domain::ids::MerchantId;
@@ -15,7 +15,7 @@ pub struct Departure(u64);
 /// The shards held, as far as the keeper knows.
 #[derive(Debug, Clone)]
 pub struct Holdings {
-    held: HashMap<Shard, LeaseToken>,
+    held: BTreeMap<Shard, LeaseToken>,
     /// Shards that are given back once every tenant has let go of them.
     leaving: BTreeMap<Shard, Departure>,
     departures: u64,
@@ -27,23 +27,21 @@ impl Holdings {
     /// No shards.
     #[must_use]
     pub fn none(now: Instant) -> Holdings {
-        Holdings { held: HashMap::new(), leaving: BTreeMap::new(), departures: 0, valid_until: now }
+        Holdings { held: BTreeMap::new(), leaving: BTreeMap::new(), departures: 0, valid_until: now }
     }
 
     /// Takes note of a renewal that the keeper asked for at the given time.
-    pub(crate) fn renew(&mut self, leases: &Leases, asked_at: Instant, lease: Duration) {
+    pub(crate) fn renew(&mut self, leases: &Leases, asked_at: Instant, duration: Duration) {
         self.held = leases.held.iter().map(|lease| (lease.shard, lease.token)).collect();
-        self.valid_until = asked_at + lease;
+        self.valid_until = asked_at + duration;
         let excess = self.held.len().saturating_sub(leases.share);
         self.leaving.retain(|shard, _| self.held.contains_key(shard));
         while self.leaving.len() > excess {
             self.leaving.pop_first();
         }
         // The last ones leave: the keeper takes the first ones first, so nothing moves back and forth.
-        let mut shards: Vec<Shard> = self.held.keys().copied().collect();
-        shards.sort();
-        for shard in shards.into_iter().rev().take(excess) {
-            self.leaving.entry(shard).or_insert_with(|| {
+        for shard in self.held.keys().rev().take(excess) {
+            self.leaving.entry(*shard).or_insert_with(|| {
                 self.departures += 1;
                 Departure(self.departures)
             });

@@ -4,14 +4,14 @@
 //! of, and passes on what it hears from other processes meanwhile. Every call to the database has a limit,
 //! and a call that fails is made again at the next renewal.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::ids::KeeperId;
-use settle_store::{Presence, StoreError, within};
+use settle_store::{CALL_TIMEOUT, Presence, StoreError, within};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
 
 use crate::holdings::Holdings;
 use crate::leases::ShardLeases;
@@ -19,11 +19,11 @@ use crate::tenancy::{Desk, Tenancy};
 
 /// How often a keeper renews its lease, and so how soon it sees that another one has died.
 pub const RENEW_INTERVAL: Duration = Duration::from_secs(1);
-/// How long the database may take to answer: longer than it lets a statement wait for a lock.
-const CALL_TIMEOUT: Duration = Duration::from_secs(15);
-/// How long a shard that leaves is kept at least, so that what is in flight in it lands: given back at once,
-/// those without work would go to whoever asks first, and all the work to the next.
+/// How long a leaving shard is kept at least, so that shards with and without work are given back together.
+/// Otherwise the first keeper that asks would get all those without work, and the next all the others.
 const RELEASE_WAIT: Duration = Duration::from_millis(200);
+/// How long giving a shard back may take: a renewal waits for it, and the lease must not run out meanwhile.
+const RELEASE_TIMEOUT: Duration = RENEW_INTERVAL;
 /// How long giving everything back may take when the process stops.
 const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -32,28 +32,31 @@ pub struct Keeper {
     leases: Arc<dyn ShardLeases>,
     id: KeeperId,
     /// How long shards are held without being renewed.
-    lease: Duration,
+    lease_duration: Duration,
     holdings: Holdings,
     /// When leaving shards may be given back.
     release_due: Instant,
     desks: Vec<Arc<Desk>>,
-    /// Tenants say here that they have let go, or are gone.
-    told: Arc<Notify>,
+    /// A tenant has let go of shards.
+    let_go: Arc<Notify>,
+    /// A tenant has gone.
+    gone: Arc<Notify>,
 }
 
 impl Keeper {
     /// A keeper with an id of its own. The lease must outlast what its tenants do under it.
     #[must_use]
-    pub fn new(leases: Arc<dyn ShardLeases>, id: KeeperId, lease: Duration) -> Keeper {
+    pub fn new(leases: Arc<dyn ShardLeases>, id: KeeperId, lease_duration: Duration) -> Keeper {
         let now = Instant::now();
         Keeper {
             leases,
             id,
-            lease,
+            lease_duration,
             holdings: Holdings::none(now),
             release_due: now,
             desks: Vec::new(),
-            told: Arc::default(),
+            let_go: Arc::default(),
+            gone: Arc::default(),
         }
     }
 
@@ -66,36 +69,44 @@ impl Keeper {
 
     /// A place for one more tenant.
     pub fn tenant(&mut self) -> Tenancy {
-        let (desk, tenancy) = Desk::open(self.told.clone());
+        let (desk, tenancy) = Desk::open(self.let_go.clone(), self.gone.clone());
         self.desks.push(desk);
         tenancy
     }
 
     /// Holds shards until the last tenant has gone; then gives them back.
     pub async fn run(mut self) {
-        while !self.is_vacant() {
-            match within(CALL_TIMEOUT, self.leases.presence(self.id)).await {
-                Ok(Some(presence)) => self.keep(presence).await,
-                Ok(None) => tracing::debug!("another process serves: this one stands by"),
-                Err(error) => warn(&error, "to show that the process lives"),
-            }
-            tokio::select! {
-                biased;
-                () = vacant(&self.desks, &self.told) => {}
-                () = sleep(RENEW_INTERVAL) => {}
-            }
+        let (desks, gone) = (self.desks.clone(), self.gone.clone());
+        tokio::select! {
+            biased;
+            // Whatever the keeper waits for is dropped: a database that hangs does not hold up a stop.
+            () = vacant(&desks, &gone) => {}
+            () = self.work() => {}
         }
         self.give_back().await;
     }
 
-    fn is_vacant(&self) -> bool {
-        self.desks.iter().all(|desk| desk.has_gone())
+    /// Shows that the process lives, and keeps its shards while it does; without an end.
+    async fn work(&mut self) {
+        loop {
+            let shown = within(CALL_TIMEOUT, self.leases.presence(self.id)).await;
+            // Counted from here: a sign that is lost later is shown again at once, before others notice.
+            let next = Instant::now() + RENEW_INTERVAL;
+            match shown {
+                Ok(Some(presence)) => self.keep(presence).await,
+                Ok(None) => tracing::debug!("another process serves: this one stands by"),
+                Err(error) => warn(&error, "to show that the process lives"),
+            }
+            sleep_until(next).await;
+        }
     }
 
-    /// Renews, as long as the sign that the process lives stands and there is a tenant.
+    /// Renews, as long as the sign that the process lives stands.
     async fn keep(&mut self, presence: Box<dyn Presence>) {
-        let (desks, told) = (self.desks.clone(), self.told.clone());
-        let mut lost = pin!(listen(presence, desks.clone()));
+        // A task of its own: what other processes say does not wait for a renewal.
+        let mut listening = JoinSet::new();
+        listening.spawn(listen(presence, self.desks.clone()));
+        let let_go = self.let_go.clone();
         let mut renew_due = Instant::now();
         loop {
             let now = Instant::now();
@@ -110,25 +121,23 @@ impl Keeper {
             let next = if is_waiting { renew_due.min(self.release_due) } else { renew_due };
             tokio::select! {
                 biased;
-                error = &mut lost => {
-                    warn(&error, "to stay present");
+                Some(lost) = listening.join_next() => {
+                    if let Ok(error) = lost {
+                        warn(&error, "to stay present");
+                    }
                     return;
                 }
-                () = told.notified() => {
-                    if self.is_vacant() {
-                        return;
-                    }
-                }
+                () = let_go.notified() => {}
                 () = sleep_until(next) => {}
             }
         }
     }
 
     async fn renew(&mut self, asked_at: Instant) {
-        match within(CALL_TIMEOUT, self.leases.renew(self.id, self.lease)).await {
+        match within(CALL_TIMEOUT, self.leases.renew(self.id, self.lease_duration)).await {
             Ok(leases) => {
                 let (earlier, was_leaving) = (self.holdings.clone(), self.holdings.is_leaving());
-                self.holdings.renew(&leases, asked_at, self.lease);
+                self.holdings.renew(&leases, asked_at, self.lease_duration);
                 if self.holdings.is_leaving() && !was_leaving {
                     self.release_due = Instant::now() + RELEASE_WAIT;
                 }
@@ -150,7 +159,7 @@ impl Keeper {
         if leases.is_empty() {
             return;
         }
-        match within(CALL_TIMEOUT, self.leases.release(&leases)).await {
+        match within(RELEASE_TIMEOUT, self.leases.release(&leases)).await {
             Ok(()) => {
                 self.holdings.released(&leases);
                 self.publish();
@@ -191,9 +200,9 @@ async fn listen(mut presence: Box<dyn Presence>, desks: Vec<Arc<Desk>>) -> Store
 }
 
 /// When every tenant has gone.
-async fn vacant(desks: &[Arc<Desk>], told: &Notify) {
+async fn vacant(desks: &[Arc<Desk>], gone: &Notify) {
     while !desks.iter().all(|desk| desk.has_gone()) {
-        told.notified().await;
+        gone.notified().await;
     }
 }
 

@@ -15,8 +15,8 @@
 //!
 //! # How to add a tenant
 //!
-//! A tenant is a kind of worker, such as the dispatcher of notifications. It gets a [`Tenancy`](tenancy::Tenancy) from
-//! [`Keeper::tenant`](keeper::Keeper::tenant), and keeps to four rules:
+//! A tenant is a kind of worker, such as the dispatcher of notifications. It gets a
+//! [`Tenancy`](tenancy::Tenancy) from [`Keeper::tenant`](keeper::Keeper::tenant), and keeps to four rules:
 //!
 //! 1. It starts work only in shards that [`Holdings::serves`](holdings::Holdings::serves), and only what ends
 //!    while the lease [covers](holdings::Holdings::covers) it, or is protected in another way.

@@ -52,7 +52,7 @@ impl Tenancy {
         if *known != departures {
             *known = departures;
             drop(known);
-            self.0.for_keeper.notify_one();
+            self.0.tells_let_go.notify_one();
         }
     }
 }
@@ -60,30 +60,32 @@ impl Tenancy {
 impl Drop for Tenancy {
     fn drop(&mut self) {
         self.0.has_gone.store(true, Ordering::Release);
-        self.0.for_keeper.notify_one();
+        self.0.tells_gone.notify_one();
     }
 }
 
-/// The keeper's side of a tenancy.
+/// What the keeper and one tenant share.
 #[derive(Debug)]
 pub(crate) struct Desk {
     told: Mutex<Told>,
     for_tenant: Notify,
     let_go: Mutex<BTreeSet<Departure>>,
     has_gone: AtomicBool,
-    /// Shared by all tenants: the keeper looks at every desk when it is told.
-    for_keeper: Arc<Notify>,
+    /// Both are shared by all tenants: the keeper looks at every desk when it is told.
+    tells_let_go: Arc<Notify>,
+    tells_gone: Arc<Notify>,
 }
 
 impl Desk {
     /// A place for one more tenant.
-    pub(crate) fn open(for_keeper: Arc<Notify>) -> (Arc<Desk>, Tenancy) {
+    pub(crate) fn open(tells_let_go: Arc<Notify>, tells_gone: Arc<Notify>) -> (Arc<Desk>, Tenancy) {
         let desk = Arc::new(Desk {
             told: Mutex::default(),
             for_tenant: Notify::new(),
             let_go: Mutex::default(),
             has_gone: AtomicBool::new(false),
-            for_keeper,
+            tells_let_go,
+            tells_gone,
         });
         (desk.clone(), Tenancy(desk))
     }

@@ -15,7 +15,7 @@ use settle_shards::leases::ShardLeases;
 use settle_shards::tenancy::Tenancy;
 use settle_store::{LeaseToken, Leases, Presence, Shard, ShardLease, StoreError, StoreResult};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_secs(15);
@@ -199,6 +199,21 @@ async fn a_renewal_that_never_answers_is_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_a_renewal_that_hangs() {
+    let (database, _says) = Database::new();
+    let mut keeper = database.keeper();
+    let tenant = keeper.tenant();
+    let running = tokio::spawn(keeper.run());
+    renewed(&tenant).await;
+    database.hangs.store(true, Ordering::SeqCst);
+    assert!(timeout(2 * RENEW_INTERVAL, tenant.told()).await.is_err());
+    let stopped_at = Instant::now();
+    drop(tenant);
+    running.await.unwrap();
+    assert_eq!((database.released().len(), stopped_at.elapsed()), (4, Duration::ZERO));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_keeper_that_stands_by_serves_when_the_other_process_has_ended() {
     let (database, _says) = Database::new();
     database.is_taken.store(true, Ordering::SeqCst);
@@ -219,10 +234,14 @@ async fn a_lost_sign_of_life_is_shown_again() {
     let tenant = keeper.tenant();
     tokio::spawn(keeper.run());
     renewed(&tenant).await;
+    renewed(&tenant).await;
+    renewed(&tenant).await;
+    let lost_at = Instant::now();
     says.send(Err(StoreError::Unavailable("the session is gone".into()))).unwrap();
     while database.presences.load(Ordering::SeqCst) < 2 {
         renewed(&tenant).await;
     }
+    assert!(lost_at.elapsed() < RENEW_INTERVAL / 2, "others take the shards of whoever shows no sign");
 }
 
 #[tokio::test(start_paused = true)]

@@ -90,7 +90,7 @@ settle_store::statements! {
         INSERT INTO keepers (keeper_id, lock_key, lease_until)
         VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')
         ON CONFLICT (keeper_id) DO UPDATE SET lease_until = excluded.lease_until";
-    cold "once a second; as many rows as keepers" FORGET_DEAD_DISPATCHERS = "
+    cold "once a second; as many rows as keepers" FORGET_DEAD_KEEPERS = "
         DELETE FROM keepers
         WHERE keeper_id <> $1 AND (
             lease_until < clock_timestamp() OR NOT EXISTS (
@@ -180,7 +180,7 @@ impl QueueWrites for PostgresTx {
         }
         let renew = sqlx::query(RENEW).bind(keeper.0).bind(lock_key(keeper)).bind(lease.as_secs_f64());
         renew.execute(&mut *self.inner).await.map_err(store_error)?;
-        let forget = sqlx::query(FORGET_DEAD_DISPATCHERS).bind(keeper.0).bind(LOCK_CLASS);
+        let forget = sqlx::query(FORGET_DEAD_KEEPERS).bind(keeper.0).bind(LOCK_CLASS);
         forget.execute(&mut *self.inner).await.map_err(store_error)?;
         sqlx::query(FREE).execute(&mut *self.inner).await.map_err(store_error)?;
         let rows = sqlx::query(HELD).bind(keeper.0).fetch_all(&mut *self.inner).await;

@@ -53,7 +53,7 @@ pub use alerts::{
     ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, EndpointDeaths, PutOff, by_endpoint,
 };
 pub use counts::{CountChange, CountChanges};
-pub use deadline::within;
+pub use deadline::{CALL_TIMEOUT, within};
 pub use deliveries::{
     DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Seen,
 };

@@ -51,7 +51,7 @@ pub(super) enum Started {
 /// A delivery after its attempt.
 pub(super) struct Landing {
     pub(super) flight: Flight,
-    /// What came of it; `None` when the transport itself broke, which is no fault of the endpoint.
+    /// What came of it; `None` when the transport panicked, which is no fault of the endpoint.
     attempt: Option<Attempt>,
     at: Timestamp,
     took: Duration,
@@ -90,6 +90,7 @@ impl Attempts {
     /// none is under way.
     pub(super) async fn landed(&mut self) -> Option<Vec<Landing>> {
         let mut landings: Vec<Landing> = self.flights.join_next().await?.into_iter().collect();
+        // Only an aborted attempt ends without a landing.
         while let Some(Ok(landing)) = self.flights.try_join_next() {
             landings.push(landing);
         }
@@ -118,7 +119,7 @@ impl Landing {
         let class = attempt.fault.as_ref().map_or("delivered", |fault| fault.class());
         metrics::counter!("settle_delivery_attempts_total", "outcome" => class).increment(1);
         metrics::histogram!("settle_delivery_attempt_duration_seconds").record(took.as_secs_f64());
-        let (outcome, verdict) = apply(flight, event(attempt), at, retry);
+        let (outcome, verdict) = apply(flight, delivery_event(attempt), at, retry);
         tell(&outcome, at);
         Some((outcome, verdict))
     }
@@ -183,7 +184,7 @@ fn apply(flight: Flight, event: DeliveryEvent, at: Timestamp, retry: &RetryPolic
 }
 
 /// The event that an attempt is.
-fn event(attempt: Attempt) -> DeliveryEvent {
+fn delivery_event(attempt: Attempt) -> DeliveryEvent {
     match (attempt.fault, attempt.response_status) {
         (None, Some(response_status)) => DeliveryEvent::Answered { response_status },
         (None, None) => DeliveryEvent::Failed { response_status: None, error: "no response".to_owned() },

@@ -9,18 +9,21 @@
 //! | [`REFRESH`] | merchants are proven drained | those merchants | nothing: the next look sees it |
 //! | [`MEASURE`] | every five seconds | | gauges |
 //!
-//! A new call is one more row here, and its name in [`Call`]. Of each at most one is under way. All run
-//! beside the loop, in tasks of their own: a store may take the thread for as long as it waits for the disk.
+//! A new call is one more row here, and its name in [`Call`] and [`Call::ALL`]. Of each at most one is under
+//! way. All run beside the loop, in tasks of their own: a store may take the thread for as long as it waits
+//! for the disk.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use settle_store::{StoreResult, within};
+use settle_store::{CALL_TIMEOUT, StoreResult, within};
 use tokio::time::Instant;
 
-use super::schedule::Call;
-use super::state::{LOOK_INTERVAL, RECORD_LINGER, State};
+use super::schedule::{Call, LOOK_INTERVAL};
+use super::state::State;
+use super::unrecorded::RECORD_LINGER;
 
 /// When the dispatcher looks again after a look that found as many merchants as it may.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
@@ -28,8 +31,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const MERCHANTS_FOUND_MAX: u32 = 4_096;
 /// How often the dispatcher measures the queue for the metrics.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(5);
-/// How long the database may take to answer: longer than it lets a statement wait for a lock.
-const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+
 impl Call {
     pub(super) const fn row(self) -> &'static Row {
         match self {
@@ -58,6 +60,37 @@ pub(super) type Made = BoxFuture<'static, Answer>;
 /// What an answer changes, and when the call is due again.
 pub(super) type Answer = Box<dyn FnOnce(&mut State, &'static str) -> Instant + Send>;
 
+static RECORD: Row = Row {
+    purpose: "to record outcomes",
+    is_made_while_stopping: true,
+    is_wanted: |state| state.unrecorded.waiting() > 0,
+    make: |state| {
+        let outcomes = Arc::new(state.unrecorded.take());
+        let (queue, now) = (state.parts.queue.clone(), state.now());
+        let sent = outcomes.clone();
+        Some(call(async move { queue.record(&sent, now).await }, move |state, recorded| {
+            // The call has ended and let go of its share.
+            let outcomes = Arc::unwrap_or_clone(outcomes);
+            match recorded {
+                Some(recorded) => state.recorded(outcomes, &recorded),
+                None => state.unrecorded.put_back(outcomes),
+            }
+            Instant::now() + RECORD_LINGER
+        }))
+    },
+};
+
+static WAKE_OTHERS: Row = Row {
+    purpose: "to wake other dispatchers",
+    is_made_while_stopping: true,
+    is_wanted: |state| !state.others.is_empty(),
+    make: |state| {
+        let merchants: Vec<_> = std::mem::take(&mut state.others).into_iter().collect();
+        let queue = state.parts.queue.clone();
+        Some(call(async move { queue.wake_others(&merchants).await }, |_, _| Instant::now()))
+    },
+};
+
 static LOOK: Row = Row {
     purpose: "to look for what is due",
     is_made_while_stopping: false,
@@ -69,9 +102,10 @@ static LOOK: Row = Row {
             async move { queue.due(&shards, until, &known, MERCHANTS_FOUND_MAX).await },
             |state, found| {
                 let found = found.unwrap_or_default();
-                let is_full = u32::try_from(found.len()).is_ok_and(|number| number >= MERCHANTS_FOUND_MAX);
+                let found_all_it_may =
+                    u32::try_from(found.len()).is_ok_and(|number| number >= MERCHANTS_FOUND_MAX);
                 state.looked(found);
-                Instant::now() + if is_full { LOOK_AGAIN } else { LOOK_INTERVAL }
+                Instant::now() + if found_all_it_may { LOOK_AGAIN } else { LOOK_INTERVAL }
             },
         ))
     },
@@ -86,33 +120,15 @@ static CLAIM: Row = Row {
         if asks.is_empty() {
             return None;
         }
-        let taken = state.lanes.taken_of(&asks);
+        let taken = state.lanes.known_of(&asks);
         let (queue, now) = (state.parts.queue.clone(), state.now());
         let asked = asks.clone();
         Some(call(async move { queue.claim(&asked, &taken, now).await }, move |state, found| {
             match found {
                 Some(found) => state.claimed(&asks, found),
-                None => state.lanes.not_claimed(&asks),
+                None => state.not_claimed(&asks),
             }
             Instant::now()
-        }))
-    },
-};
-
-static RECORD: Row = Row {
-    purpose: "to record outcomes",
-    is_made_while_stopping: true,
-    is_wanted: |state| state.unrecorded.waiting() > 0,
-    make: |state| {
-        let outcomes = state.unrecorded.take();
-        let (queue, now) = (state.parts.queue.clone(), state.now());
-        let sent = outcomes.clone();
-        Some(call(async move { queue.record(&sent, now).await }, move |state, recorded| {
-            match recorded {
-                Some(recorded) => state.recorded(outcomes, &recorded),
-                None => state.unrecorded.put_back(outcomes),
-            }
-            Instant::now() + RECORD_LINGER
         }))
     },
 };
@@ -125,17 +141,6 @@ static REFRESH: Row = Row {
         let merchants = state.drained.take();
         let (queue, now) = (state.parts.queue.clone(), state.now());
         Some(call(async move { queue.refresh(&merchants, now).await }, |_, _| Instant::now()))
-    },
-};
-
-static WAKE_OTHERS: Row = Row {
-    purpose: "to wake other dispatchers",
-    is_made_while_stopping: true,
-    is_wanted: |state| !state.others.is_empty(),
-    make: |state| {
-        let merchants: Vec<_> = std::mem::take(&mut state.others).into_iter().collect();
-        let queue = state.parts.queue.clone();
-        Some(call(async move { queue.wake_others(&merchants).await }, |_, _| Instant::now()))
     },
 };
 

@@ -26,7 +26,11 @@ impl DueSoon {
 
     /// Merchants that are due by now; they are forgotten here.
     pub(super) fn take(&mut self, now: Timestamp) -> Vec<MerchantId> {
-        self.0.extract_if(.., |(at, _)| *at <= now).map(|(_, merchant)| merchant).collect()
+        let mut due = Vec::new();
+        while self.first().is_some_and(|at| at <= now) {
+            due.extend(self.0.pop_first().map(|(_, merchant)| merchant));
+        }
+        due
     }
 }
 

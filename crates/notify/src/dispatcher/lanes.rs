@@ -105,7 +105,7 @@ pub struct Lanes {
     /// Merchants that wait for their turn.
     turns: VecDeque<MerchantId>,
     /// Whether no merchant had room when a claim was last prepared: until something changes, none is made.
-    is_full: bool,
+    has_no_room: bool,
     in_flight: usize,
     unrecorded: usize,
     /// How many deliveries the claim under way asks for, of all lanes.
@@ -118,8 +118,8 @@ pub struct Lanes {
 struct Claims {
     /// The last claim that asked for each merchant, for the merchants asked for most recently.
     last: LruCache<MerchantId, ClaimsEnded>,
-    /// Claims before this one may be forgotten.
-    known_from: ClaimsEnded,
+    /// Claims up to this one may be forgotten.
+    forgotten_until: ClaimsEnded,
 }
 
 impl Claims {
@@ -128,19 +128,19 @@ impl Claims {
             if let Some((merchant, forgotten)) = self.last.push(ask.merchant_id, ended)
                 && merchant != ask.merchant_id
             {
-                self.known_from = self.known_from.max(forgotten);
+                self.forgotten_until = self.forgotten_until.max(forgotten);
             }
         }
     }
 
     fn forget(&mut self, ended: ClaimsEnded) {
         self.last.clear();
-        self.known_from = ended;
+        self.forgotten_until = ended;
     }
 
     fn may_have_found(&self, committed: &JustCommitted) -> bool {
         let last = self.last.peek(&committed.claimed.merchant_id);
-        committed.after < self.known_from || last.is_some_and(|last| committed.after < *last)
+        committed.after < self.forgotten_until || last.is_some_and(|last| committed.after < *last)
     }
 }
 
@@ -148,12 +148,12 @@ impl Lanes {
     /// No lanes yet. Claims that have ended before were another dispatcher's.
     #[must_use]
     pub fn new(limits: InFlightLimits, ended: ClaimsEnded) -> Lanes {
-        let claims = Claims { last: LruCache::new(CLAIMS_KNOWN_MAX), known_from: ended };
+        let claims = Claims { last: LruCache::new(CLAIMS_KNOWN_MAX), forgotten_until: ended };
         Lanes {
             limits,
             lanes: HashMap::new(),
             turns: VecDeque::new(),
-            is_full: false,
+            has_no_room: false,
             in_flight: 0,
             unrecorded: 0,
             asked: 0,
@@ -165,14 +165,14 @@ impl Lanes {
     pub fn wake(&mut self, merchant: MerchantId) {
         let lane = self.lanes.entry(merchant).or_insert_with(|| Lane::first(self.limits));
         lane.hungry = true;
-        self.is_full = false;
+        self.has_no_room = false;
         queue(lane, merchant, &mut self.turns);
     }
 
     /// Takes a delivery without a claim, if nothing of its merchant waits before it, there is room, and no
     /// claim has found it or may still find it. Otherwise wakes its merchant.
     pub fn take(&mut self, committed: &JustCommitted) -> bool {
-        let (merchant, taken) = (committed.claimed.merchant_id, self.taken());
+        let (merchant, taken) = (committed.claimed.merchant_id, self.places_taken());
         let lane = self.lanes.entry(merchant).or_insert_with(|| Lane::first(self.limits));
         let is_alone = lane.asked == 0 && !self.claims.may_have_found(committed);
         let is_next = !lane.hungry && !lane.is_held_up(self.limits);
@@ -195,7 +195,7 @@ impl Lanes {
     /// [`Lanes::not_claimed`] before it asks again.
     pub fn asks(&mut self) -> Vec<Ask> {
         let mut asks = Vec::new();
-        let taken = self.taken();
+        let taken = self.places_taken();
         let mut rows = 0;
         let mut passed_over = VecDeque::new();
         while asks.len() < MERCHANTS_ASKED_MAX && rows < ROWS_ASKED_MAX && taken + rows < self.limits.total {
@@ -223,12 +223,12 @@ impl Lanes {
             self.turns.push_front(merchant);
         }
         self.asked = rows;
-        self.is_full = asks.is_empty();
+        self.has_no_room = asks.is_empty();
         asks
     }
 
     /// How many shared places are taken.
-    fn taken(&self) -> usize {
+    fn places_taken(&self) -> usize {
         self.in_flight + self.unrecorded + self.asked
     }
 
@@ -266,7 +266,7 @@ impl Lanes {
         }
     }
 
-    /// A delivery is no longer in flight. Its lane remembers it until it is [`Lanes::recorded`].
+    /// A delivery is no longer in flight. Its lane remembers it until it is [`Lanes::forget`].
     pub fn landed(&mut self, merchant: MerchantId, delivery: DeliveryId, verdict: Verdict) {
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
         if !lane.in_flight.remove(&delivery) {
@@ -283,7 +283,7 @@ impl Lanes {
     }
 
     /// The outcome of a delivery that has landed is recorded, or never will be.
-    pub fn recorded(&mut self, merchant: MerchantId, delivery: DeliveryId) {
+    pub fn forget(&mut self, merchant: MerchantId, delivery: DeliveryId) {
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
         if lane.unrecorded.remove(&delivery) {
             self.unrecorded -= 1;
@@ -291,21 +291,17 @@ impl Lanes {
         }
     }
 
-    /// Forgets that these merchants may have something due, but not what is in flight.
-    pub fn rest(&mut self, is_resting: impl Fn(MerchantId) -> bool) {
-        let merchants: Vec<MerchantId> =
-            self.lanes.keys().copied().filter(|merchant| is_resting(*merchant)).collect();
-        for merchant in merchants {
-            if let Some(lane) = self.lanes.get_mut(&merchant) {
-                lane.hungry = false;
-            }
-            self.adjust(merchant);
+    /// Forgets that a merchant may have something due, but not what it has in flight.
+    pub fn forget_due(&mut self, merchant: MerchantId) {
+        if let Some(lane) = self.lanes.get_mut(&merchant) {
+            lane.hungry = false;
         }
+        self.adjust(merchant);
     }
 
     /// Deliveries of the given merchants that a claim must not find again.
     #[must_use]
-    pub fn taken_of(&self, asks: &[Ask]) -> Vec<DeliveryId> {
+    pub fn known_of(&self, asks: &[Ask]) -> Vec<DeliveryId> {
         let lanes = asks.iter().filter_map(|ask| self.lanes.get(&ask.merchant_id));
         lanes.flat_map(|lane| lane.in_flight.iter().chain(&lane.unrecorded).copied()).collect()
     }
@@ -335,7 +331,7 @@ impl Lanes {
     /// Whether [`Lanes::asks`] may return something.
     #[must_use]
     pub fn may_ask(&self) -> bool {
-        !self.turns.is_empty() && !self.is_full
+        !self.turns.is_empty() && !self.has_no_room
     }
 
     /// Whether a merchant must wait until more of its outcomes are recorded.
@@ -346,7 +342,7 @@ impl Lanes {
 
     /// Gives a lane a turn if it is ready, and removes it if it has nothing left to do.
     fn adjust(&mut self, merchant: MerchantId) {
-        self.is_full = false;
+        self.has_no_room = false;
         let Some(lane) = self.lanes.get_mut(&merchant) else { return };
         if !lane.hungry && !lane.has_work() {
             self.lanes.remove(&merchant);

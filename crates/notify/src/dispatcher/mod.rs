@@ -27,12 +27,12 @@
 //! attempt cut off by a crash has left no trace, does not count, and is made again. Claims are batches that
 //! grow by themselves under load, because the next one starts when the last has ended.
 //!
-//! **Outcomes are recorded in batches.** A batch waits 50 ms for others, or until there are 256: an attempt
-//! that has ended frees its merchant's place at once, so hardly anybody waits for the record. Of the places
-//! that all share it keeps its own until then: after a crash no more than `in_flight` arrive twice. Two
-//! fences hold: the token must still be the shard's, and the row must be as the claim saw it. So an endpoint
-//! cleared meanwhile stays cleared, and a node that lost its shard changes nothing. A database that is away
-//! costs time and no merchant's attempt.
+//! **Outcomes are recorded in batches.** An outcome waits up to 50 ms for others, or until there are 256: an
+//! attempt that has ended frees its merchant's place at once, so hardly anybody waits for the record. But the
+//! delivery keeps its shared place until the record: after a crash no more than `in_flight.total` arrive
+//! twice. Two fences hold: the token must still be the shard's, and the row must be as the claim saw it. So
+//! an endpoint cleared meanwhile stays cleared, and a node that lost its shard changes nothing. A database
+//! that is away costs time and no merchant's attempt.
 //!
 //! **Waking.** Whoever commits something due wakes the dispatcher of its process
 //! ([`wake`](settle_outbox::wake)), with the deliveries themselves when they are few: the dispatcher sends

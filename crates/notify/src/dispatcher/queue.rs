@@ -28,7 +28,7 @@ pub struct Outcome {
 /// What became of outcomes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecordedOutcomes {
-    /// The deliveries that were changed.
+    /// The deliveries that were changed. The dispatcher does not need them; tests do.
     pub changed: Vec<DeliveryId>,
     /// Merchants that somebody else had locked: nothing of theirs was recorded, and is to be tried again.
     pub locked: Vec<MerchantId>,

@@ -5,6 +5,8 @@ use std::time::Duration;
 use settle_store::StoreError;
 use tokio::time::Instant;
 
+/// How often the dispatcher looks for work that nobody signalled: retries, and what other processes enqueued.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the dispatcher asks nothing of a database that has failed, at first and at most.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
@@ -32,6 +34,8 @@ pub(super) struct Schedule {
     timings: [Timing; Call::ALL.len()],
     /// Calls that failed since the last one that did not.
     failures: u32,
+    /// Until when the dispatcher asks nothing of the database, because it has failed.
+    rests_until: Instant,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +47,8 @@ struct Timing {
 impl Schedule {
     /// Every call is due now.
     pub(super) fn new(now: Instant) -> Schedule {
-        Schedule { timings: [Timing { is_under_way: false, due: now }; Call::ALL.len()], failures: 0 }
+        let timings = [Timing { is_under_way: false, due: now }; Call::ALL.len()];
+        Schedule { timings, failures: 0, rests_until: now }
     }
 
     fn timing(&mut self, call: Call) -> &mut Timing {
@@ -58,11 +63,11 @@ impl Schedule {
         self.timings[call as usize].is_under_way
     }
 
-    /// Makes a call due now, unless the database has failed: then the call waits as all others do.
+    /// Makes a call due now; while a database that has failed is left alone, as soon as it is asked again.
     pub(super) fn hurry(&mut self, call: Call) {
-        if self.failures == 0 {
-            self.timing(call).due = Instant::now();
-        }
+        let due = if self.failures == 0 { Instant::now() } else { self.rests_until.max(Instant::now()) };
+        let timing = self.timing(call);
+        timing.due = timing.due.min(due);
     }
 
     /// Puts a call off, unless it is due later anyway.
@@ -95,9 +100,9 @@ impl Schedule {
         self.failures = self.failures.saturating_add(1);
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::warn!(%error, cause, ?backoff, "the dispatcher failed {purpose}");
-        let until = Instant::now() + backoff;
+        self.rests_until = Instant::now() + backoff;
         for timing in &mut self.timings {
-            timing.due = timing.due.max(until);
+            timing.due = timing.due.max(self.rests_until);
         }
     }
 }

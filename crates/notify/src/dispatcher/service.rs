@@ -1,30 +1,35 @@
 //! The loop: what has happened changes what is remembered, and that says which calls to make next.
 //!
-//! One task drives everything and never waits for anything in particular. Five things can happen: somebody
-//! signals that something is due, the keeper of shards tells its holdings, a time comes, a call to the
-//! database ends, an attempt ends. After each the dispatcher makes the calls that are wanted and due.
+//! One task drives everything and never waits for anything in particular. Besides the stop, five things can
+//! happen: somebody signals that something is due, the keeper of shards tells its holdings, a time comes, a
+//! call to the database ends, an attempt ends. After each the dispatcher makes the calls that are wanted and
+//! due.
+
+use std::time::Duration;
 
 use futures::FutureExt;
 use settle_shards::tenancy::Tenancy;
 use tokio::task::{JoinError, JoinSet};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::Dispatcher;
 use super::calls::Answer;
-use super::schedule::Call;
-use super::state::{LOOK_INTERVAL, State};
+use super::schedule::{Call, LOOK_INTERVAL};
+use super::state::State;
+
+/// How long calls that were cut off may take to end: one may hold its thread until the disk answers.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A dispatcher at work.
 pub(super) struct Service {
     state: State,
     /// The calls to the database that have not ended.
     calls: JoinSet<(Call, Answer)>,
-    is_stopping: bool,
 }
 
 impl Service {
     pub(super) fn new(parts: Dispatcher, tenancy: Tenancy) -> Service {
-        Service { state: State::new(parts, tenancy), calls: JoinSet::new(), is_stopping: false }
+        Service { state: State::new(parts, tenancy), calls: JoinSet::new() }
     }
 
     pub(super) async fn run(mut self, stop: impl Future<Output = ()> + Send) {
@@ -33,8 +38,8 @@ impl Service {
         loop {
             let next_due = self.start_what_is_due();
             tokio::select! {
-                // In this order, so that a simulation takes the same way every time. None of them is ready
-                // without end: what is behind gets its turn.
+                // In this order, so that a simulation takes the same way every time. None of them is always
+                // ready, so each gets its turn.
                 biased;
                 () = &mut stop => break,
                 woken = wake.woken() => self.state.wake(woken),
@@ -49,8 +54,7 @@ impl Service {
 
     /// Attempts under way end and are recorded. The shards are the keeper's to give back.
     async fn finish(&mut self) {
-        self.is_stopping = true;
-        self.state.stop();
+        self.state.is_stopping = true;
         let deadline = Instant::now() + self.state.parts.settings.shutdown_timeout;
         let ended = timeout_at(deadline, async {
             while !self.state.has_finished() {
@@ -69,8 +73,8 @@ impl Service {
             tracing::warn!(in_flight, unrecorded, "stopped before every attempt had ended and was recorded");
             self.state.attempts.abort();
         }
-        // A call that nobody waits for any more may hold what the keeper wants when it gives shards back.
-        self.calls.shutdown().await;
+        // A call that still ran could hold a lock that the keeper needs to give the shards back.
+        let _ = timeout(END_TIMEOUT, self.calls.shutdown()).await;
     }
 
     /// Makes every call that is wanted and due. Gives the time at which there is something to do even if
@@ -90,17 +94,18 @@ impl Service {
         self.state.let_go();
         let calls = Call::ALL.into_iter().filter(|call| self.wants(*call));
         let calls = calls.map(|call| self.state.schedule.due(call));
+        // The loop goes round at least this often, whatever the calls say.
         let latest = Instant::now() + LOOK_INTERVAL;
         calls.chain(self.state.next_due()).fold(latest, Instant::min)
     }
 
     fn wants(&self, call: Call) -> bool {
         let row = call.row();
-        let is_made = !self.is_stopping || row.is_made_while_stopping;
+        let is_made = !self.state.is_stopping || row.is_made_while_stopping;
         is_made && !self.state.schedule.is_under_way(call) && (row.is_wanted)(&self.state)
     }
 
-    /// Takes note of what a call gave. A panic in it is one of the dispatcher.
+    /// Takes note of what a call gave. A panic in a call is passed on: the dispatcher ends with it.
     async fn take_answer(&mut self, ended: Result<(Call, Answer), JoinError>) {
         match ended.map_err(JoinError::try_into_panic) {
             Ok((call, answer)) => {

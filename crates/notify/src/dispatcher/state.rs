@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 use settle_domain::delivery::DeliveryStatus;
 use settle_domain::ids::{DeliveryId, MerchantId};
@@ -19,16 +18,10 @@ use super::drained::Drained;
 use super::due_soon::{DueSoon, Resting};
 use super::lanes::{Lanes, Verdict};
 use super::queue::{Outcome, RecordedOutcomes};
-use super::schedule::{Call, Schedule};
-use super::unrecorded::Unrecorded;
+use super::schedule::{Call, LOOK_INTERVAL, Schedule};
+use super::unrecorded::{RECORD_AT_ONCE, RECORD_LINGER, Unrecorded};
 
-/// How often the dispatcher looks for work that nobody signalled: retries, and what other processes enqueued.
-pub(super) const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long an outcome may wait for others to be recorded with it.
-pub(super) const RECORD_LINGER: Duration = Duration::from_millis(50);
-/// Outcomes that do not wait for others: fewer where they would take more than a quarter of the places.
-const RECORD_AT_ONCE: usize = 256;
-/// Shards from the beginning of one look to that of the next.
+/// How many shards further on each look begins.
 const LOOK_STRIDE: usize = 13;
 
 /// Everything that a dispatcher remembers.
@@ -43,11 +36,11 @@ pub(super) struct State {
     due_soon: DueSoon,
     resting: Resting,
     pub(super) drained: Drained,
-    /// Merchants of other processes that have something due.
+    /// Merchants with something due that other processes serve: these are to be woken.
     pub(super) others: BTreeSet<MerchantId>,
     /// How far looks have come round the shards.
-    looked: usize,
-    is_stopping: bool,
+    look_start: usize,
+    pub(super) is_stopping: bool,
 }
 
 impl State {
@@ -64,15 +57,10 @@ impl State {
             resting: Resting::default(),
             drained: Drained::default(),
             others: BTreeSet::new(),
-            looked: 0,
+            look_start: 0,
             is_stopping: false,
             parts,
         }
-    }
-
-    /// From now on no attempt is started.
-    pub(super) fn stop(&mut self) {
-        self.is_stopping = true;
     }
 
     /// Whether every attempt has ended and is recorded.
@@ -98,7 +86,7 @@ impl State {
         }
     }
 
-    /// When something is to be done, calls aside, even if nothing happens.
+    /// When the loop must go round again for something other than a call.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let due_soon = self.due_soon.first().map(|at| Instant::now() + at.since(self.now()));
         [self.unrecorded.locked_until(), due_soon, self.resting.first()].into_iter().flatten().min()
@@ -162,14 +150,18 @@ impl State {
         let has_gained = holdings.has_gained(&self.holdings);
         self.holdings = holdings.clone();
         if has_gained {
+            // Draws a line: whatever was committed before it, a claim of the earlier holder may have found.
             self.lanes.take_over(self.parts.wake.claim_ended());
             self.schedule.hurry(Call::Look);
         }
-        self.lanes.rest(|merchant| !holdings.serves(merchant));
+        for merchant in self.lanes.hungry().filter(|merchant| !holdings.serves(*merchant)).collect::<Vec<_>>()
+        {
+            self.lanes.forget_due(merchant);
+        }
         self.drained.retain(|merchant| holdings.serves(merchant));
         // Whoever has the shard now makes these attempts again.
         for Outcome { state, .. } in self.unrecorded.remove(|outcome| !holdings.holds(outcome.lease)) {
-            self.lanes.recorded(state.merchant_id, state.delivery.delivery_id);
+            self.lanes.forget(state.merchant_id, state.delivery.delivery_id);
         }
     }
 
@@ -185,24 +177,25 @@ impl State {
     /// one finds all it may, it does not always leave out the same shards.
     pub(super) fn next_look(&mut self) -> (Vec<Shard>, Vec<MerchantId>) {
         let mut shards = self.holdings.served();
-        self.looked = self.looked.wrapping_add(LOOK_STRIDE);
-        let first = self.looked % shards.len().max(1);
+        self.look_start = self.look_start.wrapping_add(LOOK_STRIDE);
+        let first = self.look_start % shards.len().max(1);
         shards.rotate_left(first);
         (shards, self.lanes.hungry().chain(self.resting.merchants()).collect())
     }
 
-    /// A look found merchants that count as due. Of one that has for long it may only look so.
+    /// A look found merchants that count as due. One that has for longer than [`DUE_LAG`] may have nothing
+    /// left: it is suspected.
     pub(super) fn looked(&mut self, found: Vec<DueMerchant>) {
         let late = self.now().minus(DUE_LAG);
         for due in found {
             if due.due_at < late {
                 self.drained.suspect(due.merchant_id);
             }
-            self.due(due);
+            self.note_due(due);
         }
     }
 
-    fn due(&mut self, due: DueMerchant) {
+    fn note_due(&mut self, due: DueMerchant) {
         if due.due_at <= self.now() {
             self.serve(due.merchant_id);
         } else {
@@ -213,6 +206,7 @@ impl State {
     /// A claim found deliveries that are due.
     pub(super) fn claimed(&mut self, asks: &[Ask], found: Vec<Claimed>) {
         self.lanes.claimed(self.parts.wake.claim_ended(), asks, &found);
+        self.forget_unserved(asks);
         for Ask { merchant_id, .. } in asks {
             self.drained.claimed(*merchant_id, self.lanes.has_work(*merchant_id));
         }
@@ -221,9 +215,26 @@ impl State {
         }
     }
 
+    /// A claim failed: its merchants ask again.
+    pub(super) fn not_claimed(&mut self, asks: &[Ask]) {
+        self.lanes.not_claimed(asks);
+        self.forget_unserved(asks);
+    }
+
+    /// While a claim was under way its merchants may have got to other hands, or to rest: they ask no more.
+    fn forget_unserved(&mut self, asks: &[Ask]) {
+        for Ask { merchant_id, .. } in asks {
+            if !self.holdings.serves(*merchant_id) || self.resting.contains(*merchant_id) {
+                self.lanes.forget_due(*merchant_id);
+            }
+        }
+    }
+
     /// Starts an attempt at what a claim has found, or was handed over.
     fn send(&mut self, claimed: Claimed) {
         let (merchant, delivery) = (claimed.merchant_id, claimed.delivery.delivery_id);
+        // A claim that began before its shard left may end here: the lane is at work, so the shard is not let
+        // go of yet.
         let is_allowed = self.is_covered() && !self.is_stopping;
         let Some(lease) = self.holdings.lease_of(merchant).filter(|_| is_allowed) else {
             self.come_to_nothing(merchant, delivery);
@@ -259,7 +270,7 @@ impl State {
         }
     }
 
-    /// Remembers an outcome until it is recorded, for a moment together with others.
+    /// Keeps an outcome until it is recorded, together with others that come soon.
     fn remember(&mut self, outcome: Outcome, verdict: Verdict) {
         let (merchant, delivery) = (outcome.state.merchant_id, outcome.state.delivery.delivery_id);
         self.lanes.landed(merchant, delivery, verdict);
@@ -273,7 +284,8 @@ impl State {
         }
     }
 
-    /// Outcomes are recorded, but for those of merchants that somebody else has locked.
+    /// Outcomes are recorded, or a fence has refused them for good. Those of merchants that somebody else has
+    /// locked wait.
     pub(super) fn recorded(&mut self, outcomes: Vec<Outcome>, recorded: &RecordedOutcomes) {
         let soon = self.now().plus(LOOK_INTERVAL);
         for outcome in outcomes {
@@ -282,10 +294,10 @@ impl State {
                 continue;
             }
             let DeliveryState { merchant_id, delivery, .. } = outcome.state;
-            self.lanes.recorded(merchant_id, delivery.delivery_id);
+            self.lanes.forget(merchant_id, delivery.delivery_id);
             // A look finds what is due later.
             if delivery.status == DeliveryStatus::Pending && delivery.next_attempt_at <= soon {
-                self.due(DueMerchant { merchant_id, due_at: delivery.next_attempt_at });
+                self.note_due(DueMerchant { merchant_id, due_at: delivery.next_attempt_at });
             }
         }
     }
@@ -293,21 +305,21 @@ impl State {
     /// A delivery is not in flight any more, and there is nothing to record of it.
     fn come_to_nothing(&mut self, merchant: MerchantId, delivery: DeliveryId) {
         self.lanes.landed(merchant, delivery, Verdict::Unknown);
-        self.lanes.recorded(merchant, delivery);
+        self.lanes.forget(merchant, delivery);
         self.show_in_flight();
     }
 
     /// A merchant is not served for a while, for a reason of ours.
     fn put_to_rest(&mut self, merchant: MerchantId) {
         self.resting.add(merchant, Instant::now());
-        self.lanes.rest(|resting| resting == merchant);
+        self.lanes.forget_due(merchant);
     }
 
     fn show_in_flight(&self) {
         metrics::gauge!("settle_deliveries_in_flight").set(count(self.lanes.in_flight()));
     }
 
-    /// The queue is so full.
+    /// Shows how full the queue is.
     pub(super) fn measured(&self, depth: QueueDepth) {
         let age = depth.first_due_at.map_or(0.0, |due| self.now().since(due).as_secs_f64());
         metrics::gauge!("settle_deliveries_pending").set(count(depth.pending));

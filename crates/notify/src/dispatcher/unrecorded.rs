@@ -11,6 +11,10 @@ use super::queue::Outcome;
 
 /// Outcomes recorded in one transaction, at most.
 const RECORDED_MAX: usize = 1_000;
+/// How long an outcome may wait for others to be recorded with it.
+pub(super) const RECORD_LINGER: Duration = Duration::from_millis(50);
+/// So many outcomes are recorded without waiting for more; with few places, a quarter of the places.
+pub(super) const RECORD_AT_ONCE: usize = 256;
 /// How long outcomes of a locked merchant wait before the dispatcher tries to record them again.
 const LOCKED_WAIT: Duration = Duration::from_millis(100);
 

@@ -114,7 +114,7 @@ impl Queue {
     fn record(&mut self, lanes: &mut Lanes, merchant: MerchantId) {
         for id in std::mem::take(self.unrecorded.entry(merchant).or_default()) {
             self.pending.entry(merchant).or_default().remove(&id);
-            lanes.recorded(merchant, id);
+            lanes.forget(merchant, id);
         }
     }
 
@@ -135,7 +135,7 @@ impl Queue {
 /// What a claim asks for, and the deliveries that it must not find, as of its beginning.
 fn ask(lanes: &mut Lanes) -> (Vec<Ask>, BTreeSet<DeliveryId>) {
     let asks = lanes.asks();
-    let taken = lanes.taken_of(&asks).into_iter().collect();
+    let taken = lanes.known_of(&asks).into_iter().collect();
     (asks, taken)
 }
 
@@ -154,6 +154,26 @@ fn claimed(merchant_id: MerchantId, delivery_id: DeliveryId) -> Claimed {
         url: String::new(),
     };
     Claimed { merchant_id, delivery, record: Record::from_stored(String::new()), secret: None }
+}
+
+#[test]
+fn a_merchant_that_is_forgotten_after_a_full_claim_asks_no_more() {
+    let mut lanes = lanes();
+    let mut queue = Queue::default();
+    let shop = merchant(1);
+    queue.add(&mut lanes, shop, 100);
+    let asks = lanes.asks();
+    let found: Vec<Claimed> = (1..=asks[0].number)
+        .map(|number| claimed(shop, DeliveryId(Uuid::from_u128(number.into()))))
+        .collect();
+    lanes.claimed(queue.wake.claim_ended(), &asks, &found);
+    for one in &found {
+        lanes.landed(shop, one.delivery.delivery_id, Verdict::Unknown);
+    }
+    assert!(lanes.may_ask(), "it got all it asked for");
+    lanes.forget_due(shop);
+    assert_eq!(lanes.asks(), [], "its shard is another's now");
+    assert!(lanes.has_work(shop), "what has landed is not recorded yet");
 }
 
 #[test]
@@ -251,7 +271,7 @@ fn what_has_landed_frees_its_place_and_is_not_claimed_again() {
     }
     assert_eq!(lanes.in_flight(), queue.of(shop));
     assert_eq!(queue.unrecorded[&shop].len(), 10);
-    let taken: BTreeSet<DeliveryId> = lanes.taken_of(&ask).into_iter().collect();
+    let taken: BTreeSet<DeliveryId> = lanes.known_of(&ask).into_iter().collect();
     assert_eq!(taken, queue.in_flight[&shop].union(&queue.unrecorded[&shop]).copied().collect());
     // No outcome is recorded, so the lanes stop serving the merchant.
     for _ in 0..1_000 {
@@ -409,7 +429,7 @@ proptest! {
                 }
                 Step::Land(number, verdict) => queue.land(&mut lanes, merchant(number), verdict),
                 Step::Record(number) => queue.record(&mut lanes, merchant(number)),
-                Step::Rest(number) => lanes.rest(|resting| resting == merchant(number)),
+                Step::Rest(number) => lanes.forget_due(merchant(number)),
             }
             let flying: usize = queue.in_flight.values().map(BTreeSet::len).sum();
             prop_assert_eq!(lanes.in_flight(), flying);
