@@ -19,26 +19,7 @@ use settle_store::{Death, Store};
 use tokio::sync::{mpsc, oneshot};
 use tracing::subscriber::DefaultGuard;
 
-/// Turns each named function into a test on SQLite and one on PostgreSQL.
-macro_rules! on_both_stores {
-    ($($name:ident),+ $(,)?) => {
-        mod sqlite {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name(settle_store_sqlite::testing::scratch().await).await;
-            })+
-        }
-
-        mod postgres {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name(settle_store_postgres::testing::scratch().await).await;
-            })+
-        }
-    };
-}
-
-on_both_stores! {
+settle_testing::on_both_stores! {
     an_alert_is_sent_once,
     an_alert_is_sent_until_it_arrives,
     an_alert_of_a_node_that_ended_is_sent_by_another,

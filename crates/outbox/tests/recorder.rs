@@ -19,26 +19,7 @@ use settle_outbox::wake::{HANDED_OVER_MAX, Wake};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Ask, BATCH_MAX, Claimed, NewSettlement};
 
-/// Turns each named function into a test on SQLite and one on PostgreSQL.
-macro_rules! on_both_stores {
-    ($($name:ident),+ $(,)?) => {
-        mod sqlite {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name(settle_store_sqlite::testing::scratch().await).await;
-            })+
-        }
-
-        mod postgres {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name(settle_store_postgres::testing::scratch().await).await;
-            })+
-        }
-    };
-}
-
-on_both_stores! {
+settle_testing::on_both_stores! {
     callers_at_the_same_time_share_a_transaction,
     a_group_is_not_larger_than_a_batch,
     a_conflict_is_its_callers_alone,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`chance`] | random draws that depend only on a seed |
 //! | [`virtual_time`] | waiting under a paused clock |
+//! | [`on_both_stores!`] | a test on SQLite and one on PostgreSQL of each named function |
 //! | `binary` | runs the binary on a data folder and a store of its own |
 //! | `serving` | a running service, its log, and a client |
 //!
@@ -25,3 +26,24 @@ pub mod chance;
 #[cfg(feature = "binary")]
 pub mod serving;
 pub mod virtual_time;
+
+/// Turns each named function of a module into a test on SQLite and one on PostgreSQL. Each gets an empty
+/// scratch store; the tests' crate has both backends with their feature `testing`.
+#[macro_export]
+macro_rules! on_both_stores {
+    ($($name:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(settle_store_sqlite::testing::scratch().await).await;
+            })+
+        }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(settle_store_postgres::testing::scratch().await).await;
+            })+
+        }
+    };
+}

@@ -27,7 +27,7 @@ const CRATES: &[Crate] = &[
     Crate {
         folder: "outbox",
         may_use: &["domain", "store"],
-        tests_may_use: &["store-sqlite", "store-postgres"],
+        tests_may_use: &["store-sqlite", "store-postgres", "testing"],
     },
     Crate { folder: "shards", may_use: &["domain", "store"], tests_may_use: &[] },
     // The dispatcher and the alerter know only the contract of a store; their tests run them on real stores.
