@@ -1,8 +1,8 @@
 //! The keeper: it shows that the process lives, renews the lease on its shards, and hands shards over.
 //!
-//! One task does one thing after the other: it renews every second, gives back what every tenant has let go
-//! of, and passes on what it hears from other processes meanwhile. Every call to the database has a limit,
-//! and a call that fails is made again at the next renewal.
+//! One task renews every second and gives back what every tenant has let go of, one after the other. A second
+//! one passes on what other processes say. Every call to the database has a limit, and the keeper makes a
+//! call that failed again at its next renewal.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use settle_domain::ids::KeeperId;
 use settle_store::{CALL_TIMEOUT, Presence, StoreError, within};
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
 use crate::holdings::Holdings;
@@ -122,8 +122,12 @@ impl Keeper {
             tokio::select! {
                 biased;
                 Some(lost) = listening.join_next() => {
-                    if let Ok(error) = lost {
-                        warn(&error, "to stay present");
+                    match lost.map_err(JoinError::try_into_panic) {
+                        Ok(error) => warn(&error, "to stay present"),
+                        // A panic is passed on: the keeper ends with it, and the process with the keeper.
+                        Err(Ok(panic)) => std::panic::resume_unwind(panic),
+                        // The runtime shuts down.
+                        Err(Err(_)) => {}
                     }
                     return;
                 }

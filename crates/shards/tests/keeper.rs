@@ -1,6 +1,11 @@
 //! The keeper and its tenants, on a database that the test answers for, under a clock that jumps.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "in a test a panic is the message"
+)]
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,7 +38,18 @@ struct Database {
     /// Whether another process serves.
     is_taken: AtomicBool,
     presences: AtomicUsize,
+    /// Whether listening to other processes panics.
+    is_broken: AtomicBool,
     heard: Mutex<Option<mpsc::UnboundedReceiver<Heard>>>,
+}
+
+struct Broken;
+
+#[async_trait]
+impl Presence for Broken {
+    async fn woken(&mut self) -> Heard {
+        panic!("a fault of ours");
+    }
 }
 
 struct Sign(mpsc::UnboundedReceiver<Heard>);
@@ -55,6 +71,9 @@ impl ShardLeases for Database {
             return Ok(None);
         }
         self.presences.fetch_add(1, Ordering::SeqCst);
+        if self.is_broken.load(Ordering::SeqCst) {
+            return Ok(Some(Box::new(Broken)));
+        }
         let heard = self.heard.lock().unwrap().take();
         let heard = heard.unwrap_or_else(|| mpsc::unbounded_channel().1);
         Ok(Some(Box::new(Sign(heard))))
@@ -85,6 +104,7 @@ impl Database {
             hangs: AtomicBool::new(false),
             is_taken: AtomicBool::new(false),
             presences: AtomicUsize::new(0),
+            is_broken: AtomicBool::new(false),
             heard: Mutex::new(Some(heard)),
         };
         (Arc::new(database), says)
@@ -242,6 +262,16 @@ async fn a_lost_sign_of_life_is_shown_again() {
         renewed(&tenant).await;
     }
     assert!(lost_at.elapsed() < RENEW_INTERVAL / 2, "others take the shards of whoever shows no sign");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_cannot_listen_does_not_go_on_in_silence() {
+    let (database, _says) = Database::new();
+    database.is_broken.store(true, Ordering::SeqCst);
+    let mut keeper = database.keeper();
+    let _tenant = keeper.tenant();
+    let ended = timeout(PATIENCE, tokio::spawn(keeper.run())).await.expect("the keeper ends");
+    assert!(ended.unwrap_err().is_panic());
 }
 
 #[tokio::test(start_paused = true)]
