@@ -1,0 +1,259 @@
+"""What the attacks share: a service of their own, a merchant beside the attack, and its figures.
+
+Each attack starts the given binary in a temporary folder, on SQLite or on a throw-away PostgreSQL, measures a quiet
+merchant, attacks, measures again, and prints one line. Everything stays on loopback and ends with the script.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from pathlib import Path
+
+START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 60
+# What a client that measures waits for one answer at most.
+ANSWER_SECONDS_MAX = 60
+FIRST_COMPLETION = 1_767_225_600
+SCRIPTS = Path(__file__).resolve().parent.parent
+
+
+def settlement(number: int) -> dict:
+    """A settlement that is like no other."""
+    completed = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(FIRST_COMPLETION + 7 * number))
+    return {
+        "settlement_id": str(uuid.uuid4()),
+        "completed_at": completed,
+        "occurred_at": completed,
+        "payin_reference": f"E182361202026{number:012d}",
+        "payout_reference": "0x" + "9f" * 32,
+        "destination_reference": "wallet-main",
+        "incoming_currency": "BRL",
+        "incoming_amount": "1000.00",
+        "outgoing_currency": "USDC",
+        "outgoing_amount": "181.149631",
+        "conversion_rate": "5.43",
+        "fixed_side": "incoming",
+        "fee_percentage": "1.5",
+        "fee_percentage_amount": "2.762431",
+        "fee_fixed": "0.25",
+    }
+
+
+class Service:
+    """The binary with a store of its own, or with that of `TEST_POSTGRES_URL`."""
+
+    def __init__(self, binary: str, folder: Path, settings: dict[str, str] | None = None) -> None:
+        self.binary = binary
+        self.folder = folder
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("SETTLE_")}
+        self.environment |= {
+            "SETTLE_DATA_DIR": str(folder),
+            "SETTLE_API__LISTEN": "127.0.0.1:0",
+            "SETTLE_OPERATOR__LISTEN": "127.0.0.1:0",
+            "SETTLE_LOG__FORMAT": "json",
+        }
+        if "TEST_POSTGRES_URL" in os.environ:
+            self.environment["SETTLE_DATABASE_URL"] = os.environ["TEST_POSTGRES_URL"]
+        self.environment |= settings or {}
+
+    def run(self, *arguments: str) -> str:
+        """What a command prints."""
+        command = [self.binary, *arguments]
+        done = subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"settle {' '.join(arguments)}: {done.stderr}{done.stdout}")
+        return done.stdout.strip()
+
+    def merchant(self, name: str) -> tuple[str, str]:
+        """A new merchant: its id and a key."""
+        merchant = self.run("merchant", "create", name, "--quiet")
+        return merchant, self.run("key", "create", merchant, "--quiet")
+
+    def operator(self) -> str:
+        """The token of a new operator."""
+        return self.run("operator", "create", f"operator {uuid.uuid4()}", "--quiet")
+
+    def import_settlements(self, merchant: str, number: int, *arguments: str) -> None:
+        """Imports as many new settlements, in no order."""
+        file = self.folder / f"import-{uuid.uuid4()}.jsonl"
+        rows = [settlement(each) for each in range(number)]
+        random.Random(1).shuffle(rows)
+        file.write_text("\n".join(map(json.dumps, rows)))
+        self.run("settlement", "import", str(file), "--merchant", merchant, *arguments)
+        file.unlink()
+
+    @contextlib.contextmanager
+    def serve(self, *arguments: str):
+        """The running service; it is told to stop at the end, and killed if it does not."""
+        running = Running(self, arguments)
+        try:
+            yield running
+        finally:
+            running.stop()
+
+
+class Running:
+    """A running service. Its log is in `log`, one JSON document a line."""
+
+    def __init__(self, service: Service, arguments: tuple[str, ...] = ()) -> None:
+        self.log = service.folder / f"serve-{uuid.uuid4()}.log"
+        with self.log.open("w") as log:
+            command = [service.binary, "serve", *arguments]
+            self.process = subprocess.Popen(command, env=service.environment, stderr=log, stdout=log)
+        self.api, self.operator = self._ports()
+
+    def _ports(self) -> tuple[int, int]:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while time.monotonic() < deadline and self.process.poll() is None:
+            ports = {}
+            for line in self.log.read_text().splitlines():
+                with contextlib.suppress(ValueError):
+                    entry = json.loads(line)
+                    if "listens" in entry.get("message", ""):
+                        ports[entry["message"]] = int(entry["address"].rsplit(":", 1)[1])
+            if len(ports) == 2:
+                return ports["the merchant API listens"], ports["the operator's listener listens"]
+            time.sleep(0.05)
+        self.process.kill()
+        raise SystemExit(f"the service did not start:\n{self.log.read_text()}")
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
+
+    def rss(self) -> float:
+        """Its resident memory, in MiB."""
+        return self._status("VmRSS:")
+
+    def rss_max(self) -> float:
+        """The most resident memory that it ever had, in MiB."""
+        return self._status("VmHWM:")
+
+    def _status(self, name: str) -> float:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1]) / 1024
+        raise SystemExit("the service has ended")
+
+    def files(self) -> int:
+        """Its open files and sockets."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def stop(self) -> float:
+        """Tells it to stop and gives the seconds that it took."""
+        started = time.monotonic()
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            print(f"killed: it had not stopped after {STOP_SECONDS_MAX} s", file=sys.stderr)
+        return time.monotonic() - started
+
+
+def call(port: int, method: str, path: str, key: str | None = None, body: object = None) -> tuple[int, bytes]:
+    """One request on a connection of its own: status and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS_MAX)
+    try:
+        connection.request(method, path, None if body is None else json.dumps(body), headers(key, body is not None))
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def headers(key: str | None, has_body: bool = False) -> dict[str, str]:
+    """The headers of a request."""
+    named = {} if key is None else {"Authorization": f"Bearer {key}"}
+    return named | ({"Content-Type": "application/json"} if has_body else {})
+
+
+class Probe:
+    """A client that asks again and again, on one connection, at a steady pace; it measures each answer."""
+
+    def __init__(self, port: int, path: str, key: str | None = None, pause: float = 0.005) -> None:
+        self.port, self.path, self.key, self.pause = port, path, key, pause
+        self.seconds: list[float] = []
+        self.failures = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._ask, daemon=True)
+
+    def __enter__(self) -> "Probe":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(ANSWER_SECONDS_MAX + 1)
+
+    def _ask(self) -> None:
+        connection = None
+        while not self._stop.is_set():
+            started = time.perf_counter()
+            try:
+                connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS_MAX)
+                connection.request("GET", self.path, headers=headers(self.key))
+                answer = connection.getresponse()
+                answer.read()
+                self.failures += answer.status != 200
+            except (OSError, http.client.HTTPException):
+                self.failures += 1
+                if connection:
+                    connection.close()
+                connection = None
+            self.seconds.append(time.perf_counter() - started)
+            self._stop.wait(self.pause)
+
+    def percentile(self, percent: float) -> float:
+        """In milliseconds."""
+        ordered = sorted(self.seconds)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))] * 1_000 if ordered else float("nan")
+
+    def words(self) -> str:
+        """Its figures, for the line that an attack prints."""
+        return (
+            f"p50 {self.percentile(50):.1f} ms, p99 {self.percentile(99):.1f} ms, "
+            f"max {self.percentile(100):.0f} ms, {len(self.seconds)} asked, {self.failures} failed"
+        )
+
+
+def measure(port: int, path: str, key: str | None, seconds: float) -> Probe:
+    """Probes for a while."""
+    with Probe(port, path, key) as probe:
+        time.sleep(seconds)
+    return probe
+
+
+def arguments(description: str, **extra: object) -> argparse.Namespace:
+    """The command line of an attack. With `--store postgres` the script starts again inside `with-postgres`."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--binary", required=True, help="the release build of settle")
+    parser.add_argument("--store", choices=("sqlite", "postgres"), default="sqlite")
+    for name, default in extra.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
+    given = parser.parse_args()
+    given.binary = str(Path(given.binary).resolve())
+    if given.store == "postgres" and "TEST_POSTGRES_URL" not in os.environ:
+        again = [str(SCRIPTS / "with-postgres"), "--durable", sys.executable, *sys.argv]
+        os.execv(again[0], again)
+    if given.store == "sqlite":
+        os.environ.pop("TEST_POSTGRES_URL", None)
+    return given
+
+
+@contextlib.contextmanager
+def service(given: argparse.Namespace, **settings: str):
+    """A service for the attack, with settings such as `SETTLE_WEBHOOK__ALLOW_HTTP="true"`."""
+    with tempfile.TemporaryDirectory(prefix="settle-attack-") as folder:
+        yield Service(given.binary, Path(folder), settings)
