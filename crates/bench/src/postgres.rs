@@ -4,12 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::error::BenchError;
-use crate::process::{cpu_seconds, cpu_seconds_with_ended};
+use crate::process::{cpu_seconds, cpu_seconds_with_ended, run, wait};
 
 /// How long PostgreSQL may take to start.
 const POSTGRES_START_TIMEOUT: Duration = Duration::from_secs(30);
 const POSTGRES_POLL: Duration = Duration::from_millis(50);
+/// How long PostgreSQL may take to end.
+const POSTGRES_STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long one of its programs may take beyond the time that it was given.
+const PROGRAM_TIMEOUT: Duration = Duration::from_mins(2);
 /// Where Debian keeps PostgreSQL's programs.
 const POSTGRES_FOLDER: &str = "/usr/lib/postgresql";
 
@@ -28,22 +34,22 @@ impl Postgres {
         let data = home.join("data");
         if is_root() {
             // PostgreSQL refuses to run as root, and the user postgres must be able to enter the folder.
-            let owned = Command::new("chown").arg("postgres:postgres").arg(&home).status()?;
-            let opened = Command::new("chmod").arg("711").arg(folder).status()?;
-            if !(owned.success() && opened.success()) {
+            let owned = run(Command::new("chown").arg("postgres:postgres").arg(&home), PROGRAM_TIMEOUT)?;
+            let opened = run(Command::new("chmod").arg("711").arg(folder), PROGRAM_TIMEOUT)?;
+            if !(owned.status.success() && opened.status.success()) {
                 return Err(BenchError::Failed("the folder of PostgreSQL cannot be made".to_owned()));
             }
         }
         let log = std::fs::File::create(folder.join("postgres.log"))?;
-        let made = as_postgres(&binaries.join("initdb"))
+        let mut initdb = as_postgres(&binaries.join("initdb"));
+        initdb
             .arg("--pgdata")
             .arg(&data)
             .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"])
             .current_dir(&home)
             .stdout(log.try_clone()?)
-            .stderr(log.try_clone()?)
-            .status()?;
-        if !made.success() {
+            .stderr(log.try_clone()?);
+        if !run(&mut initdb, PROGRAM_TIMEOUT)?.status.success() {
             return Err(BenchError::Failed("initdb failed".to_owned()));
         }
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
@@ -63,11 +69,11 @@ impl Postgres {
         let postgres = Postgres { server, binaries, url };
         let started = Instant::now();
         let ready = || {
-            Command::new(postgres.binaries.join("pg_isready"))
-                .args(["--quiet", "--host=127.0.0.1", &format!("--port={port}")])
-                .status()
+            let mut command = Command::new(postgres.binaries.join("pg_isready"));
+            command.args(["--quiet", "--host=127.0.0.1", &format!("--port={port}")]);
+            run(&mut command, POSTGRES_START_TIMEOUT)
         };
-        while !ready()?.success() {
+        while !ready()?.status.success() {
             if started.elapsed() > POSTGRES_START_TIMEOUT {
                 return Err(BenchError::Failed("PostgreSQL does not start".to_owned()));
             }
@@ -79,11 +85,13 @@ impl Postgres {
     /// Makes a table with no index but its key.
     pub(crate) fn bare_table(&self) -> Result<(), BenchError> {
         let table = "CREATE TABLE bare (id bigserial PRIMARY KEY, record text NOT NULL)";
-        let made = Command::new(self.binaries.join("psql"))
-            .args(["--quiet", "--no-psqlrc", "--command", table, &self.url])
-            .stdin(Stdio::null())
-            .status()?;
-        if made.success() { Ok(()) } else { Err(BenchError::Failed("psql failed".to_owned())) }
+        let mut psql = Command::new(self.binaries.join("psql"));
+        psql.args(["--quiet", "--no-psqlrc", "--command", table, &self.url]).stdin(Stdio::null());
+        if run(&mut psql, PROGRAM_TIMEOUT)?.status.success() {
+            Ok(())
+        } else {
+            Err(BenchError::Failed("psql failed".to_owned()))
+        }
     }
 
     /// Transactions per second that each add this many rows to that table, measured by pgbench.
@@ -108,8 +116,10 @@ impl Postgres {
             .arg("--file")
             .arg(&script)
             .arg(&self.url)
-            .stdin(Stdio::null());
-        let output = tokio::task::block_in_place(|| command.output())?;
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let output = tokio::task::block_in_place(|| run(&mut command, time + PROGRAM_TIMEOUT))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
         let said = || String::from_utf8_lossy(&output.stderr).into_owned();
@@ -129,8 +139,12 @@ impl Postgres {
 impl Drop for Postgres {
     fn drop(&mut self) {
         // SIGQUIT is fast and leaves the data in need of recovery, but nobody will read it again.
-        let _ = Command::new("kill").args(["-QUIT", &self.server.id().to_string()]).status();
-        let _ = self.server.wait();
+        let quit = kill_process(Pid::from_child(&self.server), Signal::QUIT);
+        if quit.is_err() || wait(&mut self.server, POSTGRES_STOP_TIMEOUT).is_err() {
+            // It has ended already, or its children end when they miss it.
+            let _ = self.server.kill();
+            let _ = self.server.try_wait();
+        }
     }
 }
 

@@ -15,11 +15,13 @@ use crate::bare_file::BareFile;
 use crate::error::BenchError;
 use crate::figures::{Figure, number};
 use crate::load::completed;
-use crate::process::cpu_seconds;
+use crate::process::{cpu_seconds, run};
 use crate::scratch::{Scratch, Shop};
 
 /// Posts of a merchant under way at once. The best number depends on the machine, so the best result counts.
 const WINDOWS: [usize; 3] = [1, 3, 10];
+/// How long the bare client may take to post everything: a hundred times what it takes.
+const POSTS_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// The limits, each measured the way the service works.
 pub(crate) async fn limits(plan: &Plan) -> Result<Measured, BenchError> {
@@ -72,9 +74,10 @@ async fn bare_posts(scratch: &Scratch, plan: &Plan, window: usize) -> Result<Pos
         .envs(scratch.settings().iter().map(|(name, value)| (name, value)))
         .current_dir(scratch.folder())
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::inherit());
-    let output =
-        tokio::task::spawn_blocking(move || command.output()).await.map_err(std::io::Error::other)??;
+    let output = tokio::task::spawn_blocking(move || run(&mut command, POSTS_TIMEOUT));
+    let output = output.await.map_err(std::io::Error::other)??;
     if !output.status.success() {
         return Err(BenchError::Failed("the bare client failed".to_owned()));
     }
