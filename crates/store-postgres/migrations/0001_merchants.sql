@@ -7,8 +7,9 @@ CREATE TABLE merchants (
 );
 
 -- One row per merchant, which changes with its settlements and deliveries: the totals of its lists, the time
--- at which its first pending delivery is due, and its shard, which is the last six bits of its id. The row is
--- also the merchant's lock. Half of each page stays free: a count can change without touching an index.
+-- at which its first pending delivery is due, its shard, which is the last six bits of its id, and how often it
+-- has cleared its endpoint. The row is also the merchant's lock. Half of each page stays free: a count can
+-- change without touching an index.
 CREATE TABLE merchant_counts (
     merchant_id          uuid   PRIMARY KEY REFERENCES merchants,
     settlements          bigint NOT NULL DEFAULT 0 CHECK (settlements >= 0),
@@ -17,7 +18,8 @@ CREATE TABLE merchant_counts (
     deliveries_dead      bigint NOT NULL DEFAULT 0 CHECK (deliveries_dead >= 0),
     shard                smallint NOT NULL
         GENERATED ALWAYS AS (get_byte(uuid_send(merchant_id), 15) % 64) STORED,
-    next_due_at          timestamptz
+    next_due_at          timestamptz,
+    endpoint_epoch       integer NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 
 CREATE INDEX merchant_counts_due ON merchant_counts (shard, next_due_at) WHERE next_due_at IS NOT NULL;

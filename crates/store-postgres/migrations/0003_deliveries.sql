@@ -10,6 +10,8 @@ CREATE TABLE deliveries (
     event_type      text        NOT NULL,
     status          text        NOT NULL CHECK (status IN ('pending', 'delivered', 'dead')),
     attempts        integer     NOT NULL CHECK (attempts >= 0),
+    -- The merchant's epoch when it last became pending. A pending row of an earlier epoch is never sent.
+    endpoint_epoch  integer     NOT NULL,
     created_at      timestamptz NOT NULL,
     delivered_at    timestamptz CHECK ((delivered_at IS NOT NULL) = (status = 'delivered')),
     next_attempt_at timestamptz NOT NULL,
@@ -21,5 +23,7 @@ CREATE TABLE deliveries (
 
 CREATE INDEX deliveries_listed_by_status ON deliveries (merchant_id, status, delivery_id);
 
--- A merchant's queue: its pending deliveries by the time they are due.
-CREATE INDEX deliveries_due ON deliveries (merchant_id, next_attempt_at, delivery_id) WHERE status = 'pending';
+-- A merchant's queue: its pending deliveries by the time they are due. The epoch leads, so that a claim finds
+-- those of the present one without a walk over those that an endpoint left behind when it was cleared.
+CREATE INDEX deliveries_due ON deliveries (merchant_id, endpoint_epoch, next_attempt_at, delivery_id)
+    WHERE status = 'pending';

@@ -35,14 +35,14 @@ settle_store::statements! {
         FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::timestamptz[])
             AS changed (merchant_id, settlements, pending, delivered, dead, due_at)
         CROSS JOIN LATERAL (
-            SELECT least(next_due_at, changed.due_at) AS due_at FROM merchant_counts
+            SELECT least(next_due_at, changed.due_at) AS due_at, endpoint_epoch FROM merchant_counts
             WHERE merchant_id = changed.merchant_id LIMIT 1
         ) AS own
         LEFT JOIN LATERAL (
             -- No pending row is due earlier; only sent rows that are not vacuumed yet are there.
             SELECT next_attempt_at AS due_at FROM deliveries
             WHERE merchant_id = changed.merchant_id AND status = 'pending'
-              AND next_attempt_at >= own.due_at
+              AND endpoint_epoch = own.endpoint_epoch AND next_attempt_at >= own.due_at
             ORDER BY next_attempt_at LIMIT 1
         ) AS first ON true
         WHERE merchant_counts.merchant_id = changed.merchant_id";

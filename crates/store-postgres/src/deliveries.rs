@@ -101,10 +101,11 @@ settle_store::statements! {
         ) AS found";
     hot ENQUEUE = "
         INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
-                                created_at, next_attempt_at, url)
-        SELECT merchant_id, delivery_id, settlement_id, event_type, 'pending', 0, created_at, created_at, url
-        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::timestamptz[], $6::text[])
-            AS row (merchant_id, delivery_id, settlement_id, event_type, created_at, url)";
+                                endpoint_epoch, created_at, next_attempt_at, url)
+        SELECT merchant_id, delivery_id, settlement_id, event_type, 'pending', 0,
+               endpoint_epoch, created_at, created_at, url
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::timestamptz[], $6::text[], $7::integer[])
+            AS row (merchant_id, delivery_id, settlement_id, event_type, created_at, url, endpoint_epoch)";
     // The lateral join looks the rows up one by one. A plain join, planned on an empty table, would begin
     // with all pending rows.
     hot RECORD = "
@@ -113,14 +114,15 @@ settle_store::statements! {
             next_attempt_at = state.next_attempt_at, response_status = state.response_status,
             last_error = state.last_error
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[], $5::timestamptz[], $6::timestamptz[],
-                    $7::integer[], $8::text[], $9::integer[], $10::timestamptz[])
+                    $7::integer[], $8::text[], $9::integer[], $10::timestamptz[], $11::integer[])
             AS state (merchant_id, delivery_id, status, attempts, delivered_at, next_attempt_at,
-                      response_status, last_error, seen_attempts, seen_next_attempt_at)
+                      response_status, last_error, seen_attempts, seen_next_attempt_at, endpoint_epoch)
         CROSS JOIN LATERAL (
             SELECT ctid AS place FROM deliveries
             WHERE merchant_id = state.merchant_id AND delivery_id = state.delivery_id
               AND deliveries.status = 'pending' AND deliveries.attempts = state.seen_attempts
               AND deliveries.next_attempt_at = state.seen_next_attempt_at
+              AND deliveries.endpoint_epoch = state.endpoint_epoch
             LIMIT 1
         ) AS found
         WHERE deliveries.ctid = found.place
@@ -128,8 +130,9 @@ settle_store::statements! {
     // Does to many rows what the domain does on `DeliveryEvent::RedeliveryAsked`; the suite's
     // `requeue_is_the_domains_redelivery_asked` compares them.
     hot REQUEUE = "
-        UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = $3
-        FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, delivery_id)
+        UPDATE deliveries
+        SET status = 'pending', attempts = 0, next_attempt_at = $3, endpoint_epoch = asked.endpoint_epoch
+        FROM unnest($1::uuid[], $2::uuid[], $4::integer[]) AS asked (merchant_id, delivery_id, endpoint_epoch)
         CROSS JOIN LATERAL (
             SELECT ctid AS place FROM deliveries
             WHERE merchant_id = asked.merchant_id AND delivery_id = asked.delivery_id AND status = 'dead'
@@ -209,13 +212,15 @@ impl DeliveryWrites for PostgresTx {
         if deliveries.is_empty() {
             return Ok(());
         }
+        let epochs = self.epochs.of_each(deliveries.iter().map(|new| new.merchant_id))?;
         let query = sqlx::query(ENQUEUE)
             .bind(array(deliveries, |new| new.merchant_id.0))
             .bind(array(deliveries, |new| new.delivery_id.0))
             .bind(array(deliveries, |new| new.settlement_id.0))
             .bind(array(deliveries, |new| new.event_type.as_str()))
             .bind(array(deliveries, |new| At(new.created_at)))
-            .bind(array(deliveries, |new| new.url.as_str()));
+            .bind(array(deliveries, |new| new.url.as_str()))
+            .bind(epochs);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         for new in deliveries {
             self.counts.of(new.merchant_id).add_due(new.created_at);
@@ -230,6 +235,7 @@ impl DeliveryWrites for PostgresTx {
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>> {
         self.number.check(lock, states.iter().map(|state| state.merchant_id))?;
+        let epochs = self.epochs.of_each(states.iter().map(|state| state.merchant_id))?;
         let query = sqlx::query_scalar(RECORD)
             .bind(array(states, |state| state.merchant_id.0))
             .bind(array(states, |state| state.delivery.delivery_id.0))
@@ -240,7 +246,8 @@ impl DeliveryWrites for PostgresTx {
             .bind(array(states, |state| state.delivery.response_status))
             .bind(array(states, |state| state.delivery.last_error.as_deref()))
             .bind(array(states, |state| state.seen.attempts))
-            .bind(array(states, |state| At(state.seen.next_attempt_at)));
+            .bind(array(states, |state| At(state.seen.next_attempt_at)))
+            .bind(epochs);
         let changed: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         self.recorded_at = Some(at);
         Ok(self.counts.record(states, changed))
@@ -253,10 +260,12 @@ impl DeliveryWrites for PostgresTx {
         at: Timestamp,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         self.number.check(lock, deliveries.iter().map(|(merchant, _)| *merchant))?;
+        let epochs = self.epochs.of_each(deliveries.iter().map(|(merchant, _)| *merchant))?;
         let query = sqlx::query(REQUEUE)
             .bind(array(deliveries, |(merchant, _)| merchant.0))
             .bind(array(deliveries, |(_, delivery)| delivery.0))
-            .bind(At(at));
+            .bind(At(at))
+            .bind(epochs);
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         let requeued = rows.iter().map(owned_delivery).collect::<StoreResult<Vec<_>>>()?;
         for (merchant, _) in &requeued {

@@ -29,7 +29,7 @@ settle_store::statements! {
     hot COUNT_ENDED = "
         UPDATE merchant_counts
         SET deliveries_pending = deliveries_pending - $2, deliveries_dead = deliveries_dead + $2,
-            next_due_at = NULL
+            next_due_at = NULL, endpoint_epoch = endpoint_epoch + 1
         WHERE merchant_id = $1";
 }
 
@@ -81,6 +81,8 @@ impl EndpointWrites for PostgresTx {
         self.write_counts().await?;
         let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(signed(ended));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
+        let epoch = self.epochs.of(merchant)?;
+        self.epochs.remember(merchant, epoch + 1);
         Ok(ended)
     }
 }

@@ -17,7 +17,7 @@ use settle_domain::ids::{KeeperId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
+use settle_store::{CountChanges, Epochs, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Transaction};
 
@@ -154,6 +154,7 @@ impl Store for PostgresStore {
         Ok(Box::new(PostgresTx {
             number: TxNumber::next(),
             inner,
+            epochs: Epochs::default(),
             counts: CountChanges::default(),
             recorded_at: None,
         }))
@@ -213,6 +214,8 @@ struct PostgresTx {
     /// Distinguishes its locks from those of other transactions.
     number: TxNumber,
     inner: Transaction<'static, Postgres>,
+    /// The epochs of the merchants that it has locked.
+    epochs: Epochs,
     /// The changes of the counts, written at the commit.
     counts: CountChanges,
     /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.

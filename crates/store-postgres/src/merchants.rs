@@ -22,10 +22,10 @@ settle_store::statements! {
         INSERT INTO settlement_slices (merchant_id, from_key, settlements) VALUES ($1, ''::bytea, 0)";
     // PostgreSQL sorts the rows before it locks them, so that all transactions lock in one order.
     hot LOCK = "
-        SELECT merchant_id FROM merchant_counts WHERE merchant_id = ANY ($1)
+        SELECT merchant_id, endpoint_epoch FROM merchant_counts WHERE merchant_id = ANY ($1)
         ORDER BY merchant_id FOR NO KEY UPDATE";
     hot LOCK_FREE = "
-        SELECT merchant_id FROM merchant_counts WHERE merchant_id = ANY ($1)
+        SELECT merchant_id, endpoint_epoch FROM merchant_counts WHERE merchant_id = ANY ($1)
         ORDER BY merchant_id FOR NO KEY UPDATE SKIP LOCKED";
 }
 
@@ -50,15 +50,23 @@ impl MerchantWrites for PostgresTx {
     }
 
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
-        let query = sqlx::query_scalar(LOCK).bind(merchant_array(merchants));
-        let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        Ok(self.number.locked(found.into_iter().map(MerchantId).collect()))
+        self.lock(LOCK, merchants).await
     }
 
     async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
-        let query = sqlx::query_scalar(LOCK_FREE).bind(merchant_array(merchants));
-        let found: Vec<Uuid> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        Ok(self.number.locked(found.into_iter().map(MerchantId).collect()))
+        self.lock(LOCK_FREE, merchants).await
+    }
+}
+
+impl PostgresTx {
+    async fn lock(&mut self, sql: &'static str, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
+        let query = sqlx::query_as(sql).bind(merchant_array(merchants));
+        let found: Vec<(Uuid, i32)> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let locked = found.into_iter().map(|(merchant, epoch)| {
+            self.epochs.remember(MerchantId(merchant), epoch);
+            MerchantId(merchant)
+        });
+        Ok(self.number.locked(locked.collect()))
     }
 }
 

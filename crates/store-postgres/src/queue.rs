@@ -49,13 +49,15 @@ settle_store::statements! {
         SELECT asked.merchant_id, due.*, told.record, endpoint.sealed_secret
         FROM unnest($1::uuid[], $2::bigint[]) AS asked (merchant_id, number)
         CROSS JOIN LATERAL (
-            SELECT next_due_at FROM merchant_counts WHERE merchant_id = asked.merchant_id LIMIT 1
+            SELECT next_due_at, endpoint_epoch FROM merchant_counts
+            WHERE merchant_id = asked.merchant_id LIMIT 1
         ) AS counts
         CROSS JOIN LATERAL (
             SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
                    delivered_at, next_attempt_at, response_status, last_error, url
             FROM deliveries
-            WHERE merchant_id = asked.merchant_id AND status = 'pending' AND next_attempt_at <= $3
+            WHERE merchant_id = asked.merchant_id AND endpoint_epoch = counts.endpoint_epoch
+              AND status = 'pending' AND next_attempt_at <= $3
               AND next_attempt_at >= counts.next_due_at
               AND delivery_id NOT IN (SELECT unnest($4::uuid[]))
             ORDER BY next_attempt_at, delivery_id LIMIT asked.number

@@ -30,7 +30,7 @@ const FILL: [&str; 11] = [
     "INSERT INTO merchant_counts SELECT merchant_id FROM merchants",
     "INSERT INTO deliveries
      SELECT md5((n % 5)::text)::uuid, md5('d' || n)::uuid, md5('s' || n)::uuid, 'settlement.completed',
-            CASE n % 3 WHEN 0 THEN 'pending' ELSE 'dead' END, 0, now(), NULL, now(), NULL, NULL, 'https://m'
+            CASE n % 3 WHEN 0 THEN 'pending' ELSE 'dead' END, 0, 0, now(), NULL, now(), NULL, NULL, 'https://m'
      FROM generate_series(1, 20000) AS n",
     "INSERT INTO settlements
      SELECT md5((n % 5)::text)::uuid, md5('s' || n)::uuid,

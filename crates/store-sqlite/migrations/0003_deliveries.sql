@@ -11,6 +11,8 @@ CREATE TABLE deliveries (
     event_type      TEXT    NOT NULL,
     status          TEXT    NOT NULL CHECK (status IN ('pending', 'delivered', 'dead')),
     attempts        INTEGER NOT NULL CHECK (attempts >= 0),
+    -- The merchant's epoch when it last became pending. A pending row of an earlier epoch is never sent.
+    endpoint_epoch  INTEGER NOT NULL,
     created_at      INTEGER NOT NULL,
     delivered_at    INTEGER CHECK ((delivered_at IS NOT NULL) = (status = 'delivered')),
     next_attempt_at INTEGER NOT NULL,
@@ -22,5 +24,7 @@ CREATE TABLE deliveries (
 
 CREATE INDEX deliveries_listed_by_status ON deliveries (merchant_id, status, delivery_id);
 
--- A merchant's queue: its pending deliveries by the time they are due.
-CREATE INDEX deliveries_due ON deliveries (merchant_id, next_attempt_at, delivery_id) WHERE status = 'pending';
+-- A merchant's queue: its pending deliveries by the time they are due. The epoch leads, so that a claim finds
+-- those of the present one without a walk over those that an endpoint left behind when it was cleared.
+CREATE INDEX deliveries_due ON deliveries (merchant_id, endpoint_epoch, next_attempt_at, delivery_id)
+    WHERE status = 'pending';

@@ -24,7 +24,8 @@ settle_store::statements! {
                 WHEN first.at IS NULL THEN iif(next_due_at + ?7 >= ?6, next_due_at, NULL)
                 WHEN first.at <= ?6 AND first.at <= next_due_at + ?7 THEN next_due_at
                 ELSE first.at END
-        FROM (SELECT (SELECT next_attempt_at FROM deliveries WHERE merchant_id = ?1 AND status = 'pending'
+        FROM (SELECT (SELECT next_attempt_at FROM deliveries
+                      WHERE merchant_id = ?1 AND endpoint_epoch = ?8 AND status = 'pending'
                       ORDER BY next_attempt_at LIMIT 1) AS at) AS first
         WHERE merchant_id = ?1";
 }
@@ -46,9 +47,10 @@ impl SqliteTx {
                 self.writer.change_each(COUNT, rows).await
             }
             Some(at) => {
-                let rows = changes.iter().map(|(merchant, change)| {
+                let epochs = self.epochs.of_each(changes.iter().map(|(merchant, _)| *merchant))?;
+                let rows = changes.iter().zip(epochs).map(|((merchant, change), epoch)| {
                     let CountChange { settlements, pending, delivered, dead, due_at: _ } = *change;
-                    (merchant.0, settlements, pending, delivered, dead, at, lag)
+                    (merchant.0, settlements, pending, delivered, dead, at, lag, epoch)
                 });
                 self.writer.change_each(COUNT_RECORDED, rows).await
             }

@@ -89,19 +89,21 @@ settle_store::statements! {
             ON found.merchant_id = owner.merchant_id AND found.delivery_id = unhex(asked.value)";
     hot ENQUEUE = "
         INSERT INTO deliveries (merchant_id, delivery_id, settlement_id, event_type, status, attempts,
-                                created_at, next_attempt_at, url)
-        VALUES (?1, ?2, ?3, ?4, 'pending', 0, ?5, ?5, ?6)";
+                                endpoint_epoch, created_at, next_attempt_at, url)
+        VALUES (?1, ?2, ?3, ?4, 'pending', 0, ?7, ?5, ?5, ?6)";
     hot RECORD = "
         UPDATE deliveries
         SET status = ?3, attempts = ?4, delivered_at = ?5, next_attempt_at = ?6, response_status = ?7,
             last_error = ?8
         WHERE merchant_id = ?1 AND delivery_id = ?2 AND status = 'pending' AND attempts = ?9
-          AND next_attempt_at = ?10";
+          AND next_attempt_at = ?10 AND endpoint_epoch = ?11";
     // Does to many rows what the domain does on `DeliveryEvent::RedeliveryAsked`; the suite's
     // `requeue_is_the_domains_redelivery_asked` compares them.
     hot REQUEUE = "
-        UPDATE deliveries SET status = 'pending', attempts = 0, next_attempt_at = ?2
-        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id
+        UPDATE deliveries
+        SET status = 'pending', attempts = 0, next_attempt_at = ?2, endpoint_epoch = asked.endpoint_epoch
+        FROM (SELECT unhex(row.value ->> 0) AS merchant_id, unhex(row.value ->> 1) AS delivery_id,
+                     row.value ->> 2 AS endpoint_epoch
               FROM jsonb_each(?1) AS row) AS asked
         WHERE deliveries.merchant_id = asked.merchant_id AND deliveries.delivery_id = asked.delivery_id
           AND deliveries.status = 'dead'
@@ -189,11 +191,12 @@ impl DeliveryWrites for SqliteTx {
         deliveries: &[NewDelivery],
     ) -> StoreResult<()> {
         self.number.check(lock, deliveries.iter().map(|new| new.merchant_id))?;
-        let rows = deliveries.iter().map(|new| {
+        let epochs = self.epochs.of_each(deliveries.iter().map(|new| new.merchant_id))?;
+        let rows = deliveries.iter().zip(epochs).map(|(new, epoch)| {
             let (merchant, delivery, settlement) =
                 (new.merchant_id.0, new.delivery_id.0, new.settlement_id.0);
             let (event, created_at) = (new.event_type.as_str(), new.created_at.as_micros());
-            (merchant, delivery, settlement, event, created_at, &new.url)
+            (merchant, delivery, settlement, event, created_at, &new.url, epoch)
         });
         self.writer.change_each(ENQUEUE, rows).await?;
         for new in deliveries {
@@ -209,7 +212,9 @@ impl DeliveryWrites for SqliteTx {
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>> {
         self.number.check(lock, states.iter().map(|state| state.merchant_id))?;
-        let rows = states.iter().map(|DeliveryState { merchant_id, seen, delivery }| {
+        let epochs = self.epochs.of_each(states.iter().map(|state| state.merchant_id))?;
+        let rows = states.iter().zip(epochs).map(|(state, epoch)| {
+            let DeliveryState { merchant_id, seen, delivery } = state;
             (
                 merchant_id.0,
                 delivery.delivery_id.0,
@@ -221,6 +226,7 @@ impl DeliveryWrites for SqliteTx {
                 &delivery.last_error,
                 seen.attempts,
                 seen.next_attempt_at.as_micros(),
+                epoch,
             )
         });
         let changed = self.writer.change_each(RECORD, rows).await?;
@@ -237,8 +243,11 @@ impl DeliveryWrites for SqliteTx {
         at: Timestamp,
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         self.number.check(lock, deliveries.iter().map(|(merchant, _)| *merchant))?;
-        let rows =
-            json_rows(deliveries.iter().map(|(merchant, delivery)| (hex(merchant.0), hex(delivery.0))));
+        let epochs = self.epochs.of_each(deliveries.iter().map(|(merchant, _)| *merchant))?;
+        let row = |((merchant, delivery), epoch): (&(MerchantId, DeliveryId), i32)| {
+            (hex(merchant.0), hex(delivery.0), epoch)
+        };
+        let rows = json_rows(deliveries.iter().zip(epochs).map(row));
         let requeued =
             self.writer.connection()?.rows(REQUEUE, params![rows, at.as_micros()], owned_delivery)?;
         for (merchant, _) in &requeued {

@@ -34,7 +34,7 @@ settle_store::statements! {
     hot COUNT_ENDED = "
         UPDATE merchant_counts
         SET deliveries_pending = deliveries_pending - ?2, deliveries_dead = deliveries_dead + ?2,
-            next_due_at = NULL
+            next_due_at = NULL, endpoint_epoch = endpoint_epoch + 1
         WHERE merchant_id = ?1";
 }
 
@@ -92,6 +92,8 @@ impl EndpointWrites for SqliteTx {
             .connection()?
             .change(COUNT_ENDED, params![merchant.0, signed(ended)])
             .map_err(store_error)?;
+        let epoch = self.epochs.of(merchant)?;
+        self.epochs.remember(merchant, epoch + 1);
         Ok(ended)
     }
 }

@@ -23,7 +23,7 @@ use settle_domain::ids::{KeeperId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{CountChanges, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
+use settle_store::{CountChanges, Epochs, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
 
 mod alerts;
 mod connections;
@@ -138,6 +138,7 @@ impl Store for SqliteStore {
         Ok(Box::new(SqliteTx {
             number: TxNumber::next(),
             writer,
+            epochs: Epochs::default(),
             counts: CountChanges::default(),
             recorded_at: None,
         }))
@@ -180,6 +181,8 @@ struct SqliteTx {
     /// Distinguishes its locks from those of other transactions.
     number: TxNumber,
     writer: Writer,
+    /// The epochs of the merchants that it has locked.
+    epochs: Epochs,
     /// The changes of the counts, written at the commit.
     counts: CountChanges,
     /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.

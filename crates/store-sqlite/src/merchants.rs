@@ -24,7 +24,7 @@ settle_store::statements! {
     // There is one writer: a merchant that exists now exists until the commit. Differs because PostgreSQL
     // must lock the row.
     hot LOCK = "
-        SELECT c.merchant_id FROM json_each(?1) AS asked
+        SELECT c.merchant_id, c.endpoint_epoch FROM json_each(?1) AS asked
         JOIN merchant_counts AS c ON c.merchant_id = unhex(asked.value)";
 }
 
@@ -48,7 +48,11 @@ impl MerchantWrites for SqliteTx {
     }
 
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
-        let merchant = |row: &Row<'_>| id(row, 0, MerchantId);
+        let merchant = |row: &Row<'_>| {
+            let merchant = id(row, 0, MerchantId)?;
+            self.epochs.remember(merchant, column(row, 1)?);
+            Ok(merchant)
+        };
         let found = self.writer.connection()?.rows(LOCK, [json_merchants(merchants)], merchant)?;
         Ok(self.number.locked(found))
     }

@@ -43,6 +43,8 @@ settle_store::statements! {
             ON due.merchant_id = unhex(asked.value) AND due.delivery_id IN (
                 SELECT delivery_id FROM deliveries
                 WHERE merchant_id = unhex(asked.value) AND status = 'pending' AND next_attempt_at <= ?3
+                  AND endpoint_epoch = (
+                      SELECT endpoint_epoch FROM merchant_counts WHERE merchant_id = unhex(asked.value))
                   AND delivery_id NOT IN (SELECT unhex(value) FROM json_each(?4))
                 ORDER BY next_attempt_at, delivery_id LIMIT ?2 + 0
             )

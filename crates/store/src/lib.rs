@@ -35,6 +35,7 @@ mod counts;
 mod deadline;
 mod deliveries;
 mod endpoints;
+mod epochs;
 mod error;
 mod keys;
 mod locks;
@@ -58,6 +59,7 @@ pub use deliveries::{
     DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Seen,
 };
 pub use endpoints::{EndpointReads, EndpointWrites};
+pub use epochs::Epochs;
 pub use error::StoreError;
 pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};
 pub use locks::{MerchantLock, TxNumber};
