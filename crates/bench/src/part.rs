@@ -106,7 +106,7 @@ pub(crate) struct BarePosts {
 impl BarePosts {
     async fn run(self) -> Result<(), BenchError> {
         let environment = config::environment(std::env::vars_os())?;
-        let (config, _) = config::load(None, &environment)?;
+        let config = config::load(None, &environment)?.config;
         let guard = settle_wiring::guard(&config)?;
         let sender: Arc<dyn Transport> = Arc::new(settle_wiring::sender(&config, guard)?);
         let template = Arc::new(Template::new()?);

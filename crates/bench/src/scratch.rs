@@ -74,7 +74,7 @@ impl Scratch {
     pub(crate) async fn open(&self) -> Result<Context, BenchError> {
         let file = self.folder.path().join("settle.toml");
         std::fs::write(&file, "")?;
-        Ok(Context::open(config::load(Some(&file), &self.settings)?.0).await?)
+        Ok(Context::open(config::load(Some(&file), &self.settings)?.config).await?)
     }
 
     /// Adds merchants whose endpoints are at the given addresses.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use settle_wiring::Context;
-use settle_wiring::config::{self, ConfigError};
+use settle_wiring::config::{self, ConfigError, Loaded};
 
 use crate::logging;
 
@@ -155,13 +155,17 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
 }
 
 async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<ExitCode, CommandError> {
-    let (config, figment) = config::load(file, &config::environment(std::env::vars_os())?)?;
+    let Loaded { config, sources, warnings } =
+        config::load(file, &config::environment(std::env::vars_os())?)?;
     logging::start(&config)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     match command {
         Command::Serve(command) => command.run(config).await?,
         Command::Migrate => migrate::run(&config).await?,
         Command::Doctor(command) => return command.run(&config).await,
-        Command::Config(command) => command.run(&config, &figment)?,
+        Command::Config(command) => command.run(&config, &sources)?,
         Command::Merchant(command) => command.run(Context::open(config).await?).await?,
         Command::Key(command) => command.run(Context::open(config).await?).await?,
         Command::Operator(command) => command.run(Context::open(config).await?).await?,

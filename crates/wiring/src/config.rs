@@ -11,13 +11,18 @@ use serde::Deserialize;
 use settle_notify::alerts::AlertUrl;
 use settle_shards::keeper::Keeper;
 
+mod error;
+mod expected;
 mod load;
 mod show;
 mod text;
+mod variables;
 
-pub use load::{ConfigError, DEFAULTS, Environment, LISTEN_SECRET_VARIABLE, environment, load};
+pub use error::ConfigError;
+pub use load::{DEFAULTS, Loaded, load};
 pub use show::{Shown, shown, without_secrets};
 pub use text::parse_duration;
+pub use variables::{Environment, LISTEN_SECRET_VARIABLE, environment};
 
 /// All settings. `defaults.toml` explains each.
 #[derive(Debug, Deserialize)]
@@ -134,6 +139,7 @@ pub struct Alerts {
 #[serde(deny_unknown_fields)]
 pub struct Log {
     /// What is logged.
+    #[serde(deserialize_with = "text::log_level")]
     pub level: String,
     /// How the lines are written.
     pub format: LogFormat,
@@ -160,7 +166,29 @@ pub struct Shutdown {
     pub timeout: Duration,
 }
 
+/// The most attempts and the longest attempt that merchants are promised.
+const CONTRACT_ATTEMPTS: u32 = 8;
+const CONTRACT_TIMEOUT: Duration = Duration::from_secs(10);
+
 impl Config {
+    /// What differs from what merchants are promised.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.webhook.max_attempts.get() > CONTRACT_ATTEMPTS {
+            warnings.push(format!(
+                "webhook.max_attempts is {}, but merchants are promised {CONTRACT_ATTEMPTS} attempts",
+                self.webhook.max_attempts
+            ));
+        }
+        if self.webhook.timeout > CONTRACT_TIMEOUT {
+            warnings.push(format!(
+                "webhook.timeout is {:?}, but merchants are promised {CONTRACT_TIMEOUT:?}",
+                self.webhook.timeout
+            ));
+        }
+        warnings
+    }
+
     /// Refuses settings that contradict each other.
     fn check(&self) -> Result<(), String> {
         if self.webhook.timeout >= self.api.request_timeout {

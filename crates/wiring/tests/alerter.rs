@@ -22,7 +22,7 @@ async fn an_alert_goes_over_real_http(scratch: ScratchStore) {
     let merchant = fixtures::merchant(&*store).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/alerts", listener.local_addr().unwrap());
-    let (config, _) = config::load(None, &vec![("SETTLE_ALERTS__URL".to_owned(), url)]).unwrap();
+    let config = config::load(None, &vec![("SETTLE_ALERTS__URL".to_owned(), url)]).unwrap().config;
     let clock = Arc::new(ManualClock::at(fixtures::at(0)));
     let alerter = settle_wiring::alerter(&config, store.share(), clock).unwrap();
     let wake = alerter.wake();

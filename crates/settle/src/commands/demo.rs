@@ -143,7 +143,7 @@ fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> 
         set("LOG__LEVEL", "error".to_owned()),
         set("LOG__FORMAT", "text".to_owned()),
     ];
-    Ok(config::load(Some(&file), &environment)?.0)
+    Ok(config::load(Some(&file), &environment)?.config)
 }
 
 /// Listens on the wanted port, or on a free one if it is taken.

@@ -1,12 +1,13 @@
 //! What `settle config show` prints: every setting, its value and where it comes from, without secrets.
 
 use figment::Figment;
-use figment::value::Value;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
 use super::Config;
-use super::load::{ENVIRONMENT, leaves, variable};
+use super::load::leaves;
+use super::text::printable;
+use super::variables::place;
 
 /// One setting in force.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -23,31 +24,19 @@ pub struct Shown {
 #[must_use]
 pub fn shown(figment: &Figment, config: &Config) -> Vec<Shown> {
     let shown = leaves(figment).into_iter().flatten().map(|(key, value)| {
-        let source =
-            figment.find_metadata(&key).map_or("default".to_owned(), |metadata| match &metadata.source {
-                Some(source) if source.file_path().is_some() => source.to_string(),
-                _ if metadata.name == ENVIRONMENT => variable(&key),
-                _ => "default".to_owned(),
-            });
+        let source = figment.find_metadata(&key).and_then(|metadata| place(metadata, &key));
+        let source = source.unwrap_or_else(|| "default".to_owned());
         // An empty URL means a file in the data folder: the output shows the URL in force.
         let value = match key.as_str() {
             "database_url" => without_secrets(config.database_url().expose_secret()),
-            _ => printable(&key, &value),
+            _ => without_secret(&key, printable(&value)),
         };
         Shown { key, value, source }
     });
     shown.collect()
 }
 
-fn printable(key: &str, value: &Value) -> String {
-    let text = match value {
-        Value::String(_, text) => text.clone(),
-        Value::Num(_, number) => {
-            number.to_i128().map_or_else(|| format!("{number:?}"), |number| number.to_string())
-        }
-        Value::Bool(_, flag) => flag.to_string(),
-        other => format!("{other:?}"),
-    };
+fn without_secret(key: &str, text: String) -> String {
     match key {
         "master_key" if !text.is_empty() => "(set)".to_owned(),
         "alerts.url" => without_secrets(&text),

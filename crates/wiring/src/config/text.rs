@@ -1,10 +1,12 @@
-//! Settings written as text: durations, lists, and optional values.
+//! Settings and their text: durations, lists, optional values, log levels, and values as they are shown.
 
 use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use figment::value::Value;
 use serde::{Deserialize, Deserializer, de::Error};
+use tracing::level_filters::LevelFilter;
 
 /// A duration such as `10s`, `1h` or `1m30s`; not zero.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
@@ -38,4 +40,33 @@ where
 {
     let text = String::deserialize(deserializer)?;
     if text.is_empty() { Ok(None) } else { text.parse().map(Some).map_err(D::Error::custom) }
+}
+
+/// What is logged: a level, or a level for each module. A word that is no level would silence the log: it
+/// would count as the name of a module.
+pub(super) fn log_level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_level = |part: &str| {
+        let level = part.rsplit('=').next().unwrap_or(part);
+        level.trim().parse::<LevelFilter>().is_ok() && !level.trim().is_empty()
+    };
+    if text.split(',').all(is_level) { Ok(text) } else { Err(D::Error::custom("not levels")) }
+}
+
+/// A value as a settings file would show it, without quotes.
+pub(super) fn printable(value: &Value) -> String {
+    match value {
+        Value::String(_, text) => text.clone(),
+        Value::Num(_, number) => {
+            let whole = number.to_i128().map(|number| number.to_string());
+            whole
+                .or_else(|| number.to_u128().map(|number| number.to_string()))
+                .unwrap_or_else(|| number.to_f64().map_or_else(String::new, |number| number.to_string()))
+        }
+        Value::Bool(_, flag) => flag.to_string(),
+        Value::Char(_, letter) => letter.to_string(),
+        Value::Empty(..) => String::new(),
+        Value::Dict(..) => "a section".to_owned(),
+        Value::Array(..) => "an array".to_owned(),
+    }
 }

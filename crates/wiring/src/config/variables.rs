@@ -1,0 +1,173 @@
+//! The settings from the environment.
+
+use std::ffi::OsString;
+
+use figment::value::{Dict, Map, Value};
+use figment::{Metadata, Profile, Provider};
+
+use super::error::{ConfigError, nearest};
+use super::expected::refusal;
+
+/// The origins that figment reports for a value from a variable, and from a file that a variable names.
+const ENVIRONMENT: &str = "environment";
+const ENVIRONMENT_FILES: &str = "files named in the environment";
+/// The prefix of all our environment variables.
+const PREFIX: &str = "SETTLE_";
+/// The variable that names the file, which is not itself a setting.
+const CONFIG_VARIABLE: &str = "SETTLE_CONFIG";
+/// The variable from which `settle listen` takes its secret; not a setting of the service.
+pub const LISTEN_SECRET_VARIABLE: &str = "SETTLE_LISTEN_SECRET";
+/// Variables that are ours and are not settings.
+const NOT_SETTINGS: [&str; 2] = [CONFIG_VARIABLE, LISTEN_SECRET_VARIABLE];
+/// The end of a variable that names a file which holds the value.
+const FILE_SUFFIX: &str = "_FILE";
+/// Settings that a variable with that end can set: containers mount secrets as files.
+const FROM_FILES: [&str; 3] = ["database_url", "master_key", "alerts.url"];
+
+/// Our environment variables.
+pub type Environment = Vec<(String, String)>;
+
+/// Picks out our variables. All others are ignored, and need not even be UTF-8.
+pub fn environment(
+    variables: impl Iterator<Item = (OsString, OsString)>,
+) -> Result<Environment, ConfigError> {
+    let ours = variables.filter_map(|(name, value)| {
+        let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
+        let not_text = |_| ConfigError::BadValue(format!("{name}: is not UTF-8"));
+        Some(value.into_string().map_err(not_text).map(|value| (name.clone(), value)))
+    });
+    ours.collect()
+}
+
+/// The name of a setting in the environment.
+fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
+}
+
+/// The file or the variable that set a key; `None` for a default.
+pub(super) fn place(metadata: &Metadata, key: &str) -> Option<String> {
+    match &*metadata.name {
+        ENVIRONMENT => Some(variable(key)),
+        ENVIRONMENT_FILES => Some(variable(key) + FILE_SUFFIX),
+        _ => metadata.source.as_ref().filter(|source| source.file_path().is_some()).map(ToString::to_string),
+    }
+}
+
+/// The settings from the environment, each with the type of its default. Text stays text: a master key of
+/// digits alone is not a number.
+pub(super) struct Variables {
+    pub(super) values: Values,
+    /// Those from files that variables name.
+    pub(super) files: Values,
+    /// Variables that begin like ours and are like none of them.
+    pub(super) unknown: Vec<String>,
+}
+
+impl Variables {
+    /// A name that is nearly one of ours is a mistake; any other may belong to somebody else.
+    pub(super) fn read(
+        environment: &Environment,
+        known: &[(String, Value)],
+    ) -> Result<Variables, ConfigError> {
+        let mut variables = Variables {
+            values: Values { origin: ENVIRONMENT, found: Vec::new() },
+            files: Values { origin: ENVIRONMENT_FILES, found: Vec::new() },
+            unknown: Vec::new(),
+        };
+        let is_setting = |name: &str| name.starts_with(PREFIX) && !NOT_SETTINGS.contains(&name);
+        for (name, text) in environment.iter().filter(|(name, _)| is_setting(name)) {
+            let text = Text { name, text };
+            if let Some((key, default)) = setting(name, known) {
+                variables.values.found.push((key.to_owned(), text.value(key, default)?));
+            } else if let Some(key) = from_file(name) {
+                variables.files.found.push((key.to_owned(), text.file()?));
+            } else if let Some(nearest) = nearest(name, known.iter().map(|(key, _)| variable(key))) {
+                let place = "the environment".to_owned();
+                return Err(ConfigError::UnknownKey { place, key: name.clone(), suggestion: Some(nearest) });
+            } else {
+                variables.unknown.push(name.clone());
+            }
+        }
+        if let Some((key, _)) = variables.files.found.iter().find(|(key, _)| variables.values.has(key)) {
+            let name = variable(key);
+            let problem = format!("{name} and {name}{FILE_SUFFIX} are both set: set one of them");
+            return Err(ConfigError::BadValue(problem));
+        }
+        Ok(variables)
+    }
+}
+
+fn setting<'a>(name: &str, known: &'a [(String, Value)]) -> Option<(&'a str, &'a Value)> {
+    known.iter().find(|(key, _)| variable(key) == name).map(|(key, default)| (key.as_str(), default))
+}
+
+fn from_file(name: &str) -> Option<&'static str> {
+    let name = name.strip_suffix(FILE_SUFFIX)?;
+    FROM_FILES.into_iter().find(|key| variable(key) == name)
+}
+
+/// A variable and its text.
+struct Text<'a> {
+    name: &'a str,
+    text: &'a str,
+}
+
+impl Text<'_> {
+    /// The value, with the type of the setting's default.
+    fn value(&self, key: &str, default: &Value) -> Result<Value, ConfigError> {
+        let bad = || {
+            let problem = refusal(key, default, Some(self.text));
+            ConfigError::BadValue(format!("{}: {problem}", self.name))
+        };
+        Ok(match default {
+            Value::Num(..) => Value::from(self.text.parse::<u64>().map_err(|_| bad())?),
+            Value::Bool(..) => Value::from(self.text.parse::<bool>().map_err(|_| bad())?),
+            _ => Value::from(self.text),
+        })
+    }
+
+    /// The content of the file that it names, without the line break at the end.
+    fn file(&self) -> Result<Value, ConfigError> {
+        let read = std::fs::read_to_string(self.text);
+        let read = read.map_err(|fault| {
+            ConfigError::BadValue(format!("{}: cannot read {}: {fault}", self.name, self.text))
+        })?;
+        Ok(Value::from(read.trim_end_matches(['\r', '\n'])))
+    }
+}
+
+/// Settings of one origin.
+pub(super) struct Values {
+    origin: &'static str,
+    found: Vec<(String, Value)>,
+}
+
+impl Values {
+    fn has(&self, key: &str) -> bool {
+        self.found.iter().any(|(found, _)| found == key)
+    }
+}
+
+impl Provider for Values {
+    fn metadata(&self) -> Metadata {
+        Metadata::named(self.origin)
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
+        let mut dict = Dict::new();
+        for (key, value) in &self.found {
+            match key.split_once('.') {
+                None => {
+                    dict.insert(key.clone(), value.clone());
+                }
+                Some((section, key)) => {
+                    let entry = dict.entry(section.to_owned()).or_insert_with(|| Value::from(Dict::new()));
+                    if let Value::Dict(_, inner) = entry {
+                        inner.insert(key.to_owned(), value.clone());
+                    }
+                }
+            }
+        }
+        Ok(Profile::Default.collect(dict))
+    }
+}
