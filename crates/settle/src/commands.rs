@@ -21,12 +21,13 @@ mod operator;
 mod progress;
 mod serve;
 mod settlement;
+mod shell;
 
 /// Merchant settlement: what was settled, and signed notifications of it.
 ///
 /// Starts with nothing set up: `settle serve` keeps everything in the folder `data`.
 #[derive(Debug, Parser)]
-#[command(name = "settle", version, max_term_width = 100)]
+#[command(name = "settle", version = env!("SETTLE_VERSION"), max_term_width = 100)]
 pub struct Cli {
     /// The settings file [default: settle.toml, if there is one]
     #[arg(long, global = true, env = "SETTLE_CONFIG", value_name = "FILE", hide_env = true)]
@@ -67,6 +68,10 @@ enum Command {
     Listen(listen::Listen),
     /// Measure how fast this machine is, on a store of its own
     Bench(settle_bench::Bench),
+    /// Print a script that completes commands in a shell
+    Completions(shell::Completions),
+    /// Write a manual page for each command
+    Man(shell::Man),
     /// Print the OpenAPI document
     #[command(hide = true)]
     Openapi,
@@ -126,6 +131,8 @@ pub fn run(cli: Cli) -> ExitCode {
     });
     match done {
         Ok(code) => code,
+        // Whoever reads the result, such as `head`, has seen enough.
+        Err(CommandError::Io(fault)) if fault.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(fault) => {
             complain(&fault);
             ExitCode::FAILURE
@@ -146,6 +153,8 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
                 settle_api::openapi_text().map_err(|fault| CommandError::Refused(fault.to_string()))?;
             crate::output::print_text(text)?;
         }
+        Command::Completions(command) => command.run()?,
+        Command::Man(command) => command.run()?,
         Command::Listen(command) => command.run().await?,
         Command::Demo(command) => command.run().await?,
         Command::Bench(command) => command.run().await?,
@@ -170,7 +179,12 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Key(command) => command.run(Context::open(config).await?).await?,
         Command::Operator(command) => command.run(Context::open(config).await?).await?,
         Command::Settlement(command) => command.run(Context::open(config).await?).await?,
-        Command::Bench(_) | Command::Demo(_) | Command::Listen(_) | Command::Openapi => {}
+        Command::Bench(_)
+        | Command::Completions(_)
+        | Command::Demo(_)
+        | Command::Listen(_)
+        | Command::Man(_)
+        | Command::Openapi => {}
         Command::Delivery(command) => command.run(Context::open(config).await?).await?,
     }
     Ok(ExitCode::SUCCESS)

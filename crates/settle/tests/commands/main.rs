@@ -45,3 +45,4 @@ mod operator;
 mod rebinding;
 mod receivers;
 mod serve;
+mod shell;

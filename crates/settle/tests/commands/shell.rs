@@ -1,0 +1,59 @@
+//! What a shell has of the command: completions, manual pages, the version, pipes that close.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use settle_testing::binary::{Settle, text};
+
+use crate::BINARY;
+
+#[test]
+fn every_shell_gets_completions() {
+    let settle = Settle::sqlite(BINARY);
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = settle.run(&["completions", shell]);
+        assert!(ran.ok().contains("redeliver") && ran.stdout.contains("doctor"), "{shell}: {ran:?}");
+    }
+}
+
+#[test]
+fn every_command_gets_a_manual_page() {
+    let settle = Settle::sqlite(BINARY);
+    let folder = settle.data().join("man");
+    settle.run(&["man", text(&folder)]).ok();
+    for page in ["settle.1", "settle-serve.1", "settle-delivery-redeliver.1"] {
+        let page =
+            std::fs::read_to_string(folder.join(page)).unwrap_or_else(|fault| panic!("{page}: {fault}"));
+        assert!(page.contains(".SH SYNOPSIS"), "{page}");
+    }
+    let file = settle.write("file", "");
+    let refused = settle.run(&["man", text(&file)]);
+    assert!(refused.failed().contains(text(&file)), "{refused:?}");
+}
+
+#[test]
+fn the_version_says_the_commit() {
+    let ran = Settle::sqlite(BINARY).run(&["--version"]);
+    let version = concat!("settle ", env!("CARGO_PKG_VERSION"));
+    let rest = ran.ok().trim().strip_prefix(version).unwrap_or_else(|| panic!("{ran:?}"));
+    let is_commit = |text: &str| {
+        let commit = text.strip_prefix(" (").and_then(|text| text.strip_suffix(')'));
+        commit
+            .is_some_and(|commit| commit.len() >= 10 && commit.chars().all(|digit| digit.is_ascii_hexdigit()))
+    };
+    // A source archive has no commit.
+    assert!(rest.is_empty() || is_commit(rest), "{rest:?}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let settle = Settle::sqlite(BINARY);
+    let mut command = settle.command(&["openapi"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    // More than a pipe holds is written, so the command meets the closed end.
+    let mut first = [0; 1];
+    child.stdout.take().expect("a pipe").read_exact(&mut first).expect("the first byte");
+    let output = child.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && said.is_empty(), "{said}");
+}
