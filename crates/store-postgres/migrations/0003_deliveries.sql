@@ -27,3 +27,16 @@ CREATE INDEX deliveries_listed_by_status ON deliveries (merchant_id, status, del
 -- those of the present one without a walk over those that an endpoint left behind when it was cleared.
 CREATE INDEX deliveries_due ON deliveries (merchant_id, endpoint_epoch, next_attempt_at, delivery_id)
     WHERE status = 'pending';
+
+-- What is left to do where an endpoint was cleared while many deliveries waited: the pending rows of an earlier
+-- epoch, which become dead step by step, in the order of deliveries_due. A step starts behind the last row of
+-- the step before: a walk over what that one left in the index would get longer with every step.
+CREATE TABLE clearings (
+    merchant_id       uuid        NOT NULL,
+    endpoint_epoch    integer     NOT NULL,
+    cleared_at        timestamptz NOT NULL,
+    waiting           bigint      NOT NULL CHECK (waiting > 0),
+    after_due_at      timestamptz NOT NULL,
+    after_delivery_id uuid        NOT NULL,
+    PRIMARY KEY (merchant_id, endpoint_epoch)
+);

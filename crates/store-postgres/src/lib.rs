@@ -22,6 +22,7 @@ use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 use sqlx::{Connection, Postgres, Transaction};
 
 mod alerts;
+mod clearings;
 mod convert;
 mod counts;
 mod deliveries;
@@ -95,6 +96,7 @@ pub fn statements() -> Vec<Statement> {
         deliveries::STATEMENTS,
         counts::STATEMENTS,
         endpoints::STATEMENTS,
+        clearings::STATEMENTS,
         queue::STATEMENTS,
         alerts::STATEMENTS,
     ]

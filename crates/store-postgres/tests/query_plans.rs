@@ -10,7 +10,7 @@ use settle_store_postgres::testing::{scratch_url, session};
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 /// Tables whose size follows the traffic or the number of merchants.
-const GROWING: [&str; 9] = [
+const GROWING: [&str; 10] = [
     "settlements",
     "settlement_slices",
     "settlement_pricing",
@@ -19,13 +19,14 @@ const GROWING: [&str; 9] = [
     "api_keys",
     "operators",
     "webhook_endpoints",
+    "clearings",
     "alerts",
 ];
 /// Tables of which one merchant alone may have any number of rows.
 const HISTORIES: [&str; 4] = ["settlements", "settlement_slices", "settlement_pricing", "deliveries"];
 
 /// Enough rows to matter to the planner, of so few merchants that reading a whole table may look cheap to it.
-const FILL: [&str; 11] = [
+const FILL: [&str; 12] = [
     "INSERT INTO merchants SELECT md5(n::text)::uuid, 'm', now() FROM generate_series(1, 5000) AS n",
     "INSERT INTO merchant_counts SELECT merchant_id FROM merchants",
     "INSERT INTO deliveries
@@ -45,6 +46,7 @@ const FILL: [&str; 11] = [
     "INSERT INTO operators
      SELECT md5('o' || n)::uuid, 'o' || n, sha256(n::text::bytea), now(), NULL FROM generate_series(1, 5000) AS n",
     "INSERT INTO webhook_endpoints SELECT merchant_id, 'https://m.example', '' FROM merchants",
+    "INSERT INTO clearings SELECT merchant_id, 0, now(), 9, now(), merchant_id FROM merchants",
     "INSERT INTO alerts
      SELECT md5((n % 5)::text)::uuid, md5('a' || n)::uuid, 'https://m/' || n % 50, 1, '{}', 'timeout', now(), now(),
             now(), 1, now() + n * interval '1 second', CASE WHEN n > 50 THEN now() END

@@ -28,3 +28,14 @@ CREATE INDEX deliveries_listed_by_status ON deliveries (merchant_id, status, del
 -- those of the present one without a walk over those that an endpoint left behind when it was cleared.
 CREATE INDEX deliveries_due ON deliveries (merchant_id, endpoint_epoch, next_attempt_at, delivery_id)
     WHERE status = 'pending';
+
+-- What is left to do where an endpoint was cleared while many deliveries waited: the pending rows of an earlier
+-- epoch, which become dead step by step, in the order of deliveries_due. Differs because SQLite takes a row out
+-- of the index at once: a step need not know where the one before has ended.
+CREATE TABLE clearings (
+    merchant_id    BLOB    NOT NULL,
+    endpoint_epoch INTEGER NOT NULL,
+    cleared_at     INTEGER NOT NULL,
+    waiting        INTEGER NOT NULL CHECK (waiting > 0),
+    PRIMARY KEY (merchant_id, endpoint_epoch)
+) STRICT, WITHOUT ROWID;

@@ -2,15 +2,13 @@
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};
-use settle_domain::delivery::ENDPOINT_CLEARED;
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
-use settle_store::{EndpointReads, EndpointWrites, MerchantLock, StoreResult};
+use settle_store::{ClearingStep, EndpointReads, EndpointWrites, MerchantLock, StoreResult};
 
-use crate::connections::aside;
-use crate::convert::{column, id, json_merchants, signed};
+use crate::convert::{column, id, json_merchants};
 use crate::error::store_error;
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
@@ -24,18 +22,6 @@ settle_store::statements! {
         INSERT INTO webhook_endpoints (merchant_id, url, sealed_secret) VALUES (?1, ?2, ?3)
         ON CONFLICT (merchant_id) DO UPDATE SET url = excluded.url, sealed_secret = excluded.sealed_secret";
     hot CLEAR = "DELETE FROM webhook_endpoints WHERE merchant_id = ?1";
-    // Does to many rows what the domain does on `DeliveryEvent::EndpointGone`; the suite's
-    // `clear_is_the_domains_endpoint_gone` compares them. The index is named, because without statistics
-    // SQLite may take the primary key instead, and walk the merchant's whole log.
-    hot END_PENDING = "
-        UPDATE deliveries INDEXED BY deliveries_listed_by_status
-        SET status = 'dead', last_error = ?2, next_attempt_at = min(next_attempt_at, ?3)
-        WHERE merchant_id = ?1 AND status = 'pending'";
-    hot COUNT_ENDED = "
-        UPDATE merchant_counts
-        SET deliveries_pending = deliveries_pending - ?2, deliveries_dead = deliveries_dead + ?2,
-            next_due_at = NULL, endpoint_epoch = endpoint_epoch + 1
-        WHERE merchant_id = ?1";
 }
 
 #[async_trait]
@@ -76,25 +62,11 @@ impl EndpointWrites for SqliteTx {
         lock: &MerchantLock,
         merchant: MerchantId,
         at: Timestamp,
-    ) -> StoreResult<u64> {
+        ended_max: u32,
+    ) -> StoreResult<ClearingStep> {
         self.number.check(lock, [merchant])?;
         self.writer.connection()?.change(CLEAR, [merchant.0]).map_err(store_error)?;
-        let ended = (merchant.0, ENDPOINT_CLEARED, at.as_micros());
-        // This changes every pending row of the merchant, however many there are.
-        let ended = {
-            let connection = self.writer.connection()?;
-            aside(|| connection.change(END_PENDING, ended)).map_err(store_error)?
-        };
-        let ended = ended as u64;
-        // Rows that this transaction has enqueued must be counted as pending before they count as dead.
-        self.write_counts().await?;
-        self.writer
-            .connection()?
-            .change(COUNT_ENDED, params![merchant.0, signed(ended)])
-            .map_err(store_error)?;
-        let epoch = self.epochs.of(merchant)?;
-        self.epochs.remember(merchant, epoch + 1);
-        Ok(ended)
+        self.clear_deliveries(merchant, at, ended_max).await
     }
 }
 

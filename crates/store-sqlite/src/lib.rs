@@ -26,6 +26,7 @@ use settle_store::statements::Statement;
 use settle_store::{CountChanges, Epochs, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
 
 mod alerts;
+mod clearings;
 mod connections;
 mod convert;
 mod counts;
@@ -70,6 +71,7 @@ pub fn statements() -> Vec<Statement> {
         deliveries::STATEMENTS,
         counts::STATEMENTS,
         endpoints::STATEMENTS,
+        clearings::STATEMENTS,
         queue::STATEMENTS,
         alerts::STATEMENTS,
     ]

@@ -45,6 +45,13 @@ impl CountChange {
         }
     }
 
+    /// Moves pending deliveries to dead.
+    pub fn end(&mut self, deliveries: u64) {
+        let deliveries = i64::try_from(deliveries).unwrap_or(i64::MAX);
+        self.pending -= deliveries;
+        self.dead += deliveries;
+    }
+
     /// Moves a dead delivery back to pending.
     pub fn requeue(&mut self, due_at: Timestamp) {
         self.dead -= 1;

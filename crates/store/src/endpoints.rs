@@ -5,7 +5,7 @@ use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 
-use crate::{MerchantLock, StoreResult};
+use crate::{ClearingStep, MerchantLock, StoreResult};
 
 /// Questions about endpoints.
 #[async_trait]
@@ -34,11 +34,14 @@ pub trait EndpointWrites {
     ) -> StoreResult<()>;
 
     /// Removes a merchant's endpoint and secret, and ends its pending deliveries: they become dead and
-    /// `last_error` says why. Gives the number of ended deliveries.
+    /// `last_error` says why. Of more than `ended_max` it ends the first due, and leaves a clearing for the
+    /// others, which [`clearing_step`](crate::ClearingWrites::clearing_step) ends. None of them is sent any
+    /// more.
     async fn endpoint_clear(
         &mut self,
         lock: &MerchantLock,
         merchant: MerchantId,
         at: Timestamp,
-    ) -> StoreResult<u64>;
+        ended_max: u32,
+    ) -> StoreResult<ClearingStep>;
 }

@@ -31,6 +31,7 @@ use async_trait::async_trait;
 use settle_domain::ids::{KeeperId, MerchantId};
 
 mod alerts;
+mod clearings;
 mod counts;
 mod deadline;
 mod deliveries;
@@ -53,6 +54,7 @@ pub mod conformance;
 pub use alerts::{
     ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, EndpointDeaths, PutOff, by_endpoint,
 };
+pub use clearings::{ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, ENDED_AT_ONCE_MAX};
 pub use counts::{CountChange, CountChanges};
 pub use deadline::{CALL_TIMEOUT, within};
 pub use deliveries::{
@@ -85,6 +87,7 @@ pub trait Reads:
     + SettlementReads
     + DeliveryReads
     + EndpointReads
+    + ClearingReads
     + QueueReads
     + AlertReads
     + MasterKeyReads
@@ -100,6 +103,7 @@ impl<T> Reads for T where
         + SettlementReads
         + DeliveryReads
         + EndpointReads
+        + ClearingReads
         + QueueReads
         + AlertReads
         + MasterKeyReads
@@ -117,6 +121,7 @@ pub trait Tx:
     + SettlementWrites
     + DeliveryWrites
     + EndpointWrites
+    + ClearingWrites
     + QueueWrites
     + AlertWrites
     + MasterKeyWrites

@@ -10,7 +10,7 @@ use settle_domain::error_code::{ErrorCode, FieldFault};
 use settle_domain::ids::MerchantId;
 use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::guard::UrlFault;
-use settle_store::{MerchantLock, StoreError, StoreResult, Tx};
+use settle_store::{ENDED_AT_ONCE_MAX, MerchantLock, StoreError, StoreResult, Tx};
 use utoipa::ToSchema;
 
 use super::WebhookConfiguration;
@@ -106,7 +106,7 @@ async fn apply(
     let (url, secret) = match change {
         EndpointChange::Nothing => return Ok(current),
         EndpointChange::Clear => {
-            tx.endpoint_clear(lock, merchant, state.clock.now()).await?;
+            tx.endpoint_clear(lock, merchant, state.clock.now(), ENDED_AT_ONCE_MAX).await?;
             return Ok(None);
         }
         EndpointChange::Set { url, secret } => (url, secret),

@@ -32,6 +32,8 @@ use crate::world::{Tracked, World};
 
 /// The folder of the database: memory that looks like a disk, if the machine has it.
 const SHARED_MEMORY: &str = "/dev/shm";
+/// Deliveries that one step of a clearing ends.
+const CLEARING_STEP: u32 = 2;
 
 /// The times of a run.
 #[derive(Debug, Clone, Copy)]
@@ -199,10 +201,11 @@ impl Simulation {
         while self.world.clock.now() < until {
             pass(chance.up_to(self.scenario.active / 4)).await;
             let merchant = *chance.pick(&self.merchants);
-            match chance.below(10) {
+            match chance.below(11) {
                 0..=5 => self.settle(merchant).await,
                 6 => self.set_endpoint(merchant).await,
                 7 => self.clear_endpoint(merchant).await,
+                8 => self.end_some(merchant, CLEARING_STEP).await,
                 _ => self.redeliver(merchant).await,
             }
         }
@@ -279,13 +282,24 @@ impl Simulation {
         let (store, world) = (self.store.clone(), self.world.clone());
         exclusive(&self.turn, async move {
             let now = world.clock.now();
-            let ended = fixtures::clear_endpoint(&*store, merchant, now).await;
-            world.tell(format_args!("an endpoint is cleared, {ended} end"));
+            let at_once = u32::try_from(world.chance.below(4)).expect("a small number");
+            let ended = fixtures::clear_endpoint_but(&*store, merchant, now, at_once).await;
+            world.tell(format_args!("an endpoint is cleared: {ended:?}"));
             let mut known = world.known();
             known.secrets.insert(merchant, None);
             for tracked in known.deliveries.values_mut().filter(|tracked| tracked.merchant == merchant) {
                 let _ = tracked.state.apply(DeliveryEvent::EndpointGone, now, &world.retry);
             }
+        })
+        .await;
+    }
+
+    /// Takes a step of a clearing. To [`World`] what waits for it is dead already: it must not be sent.
+    async fn end_some(&self, merchant: MerchantId, ended_max: u32) {
+        let (store, world) = (self.store.clone(), self.world.clone());
+        exclusive(&self.turn, async move {
+            let step = fixtures::clearing_step(&*store, merchant, ended_max).await;
+            world.tell(format_args!("a step of a clearing: {step:?}"));
         })
         .await;
     }
@@ -304,7 +318,11 @@ impl Simulation {
                 .collect();
             for id in dead {
                 let now = world.clock.now();
-                let requeued = fixtures::requeue(&*store, merchant, id, now).await.expect("it is dead");
+                let Some(requeued) = fixtures::requeue(&*store, merchant, id, now).await else {
+                    let left = store.clearing_left(1_000).await.expect("the clearings");
+                    assert!(left.merchants.contains(&merchant), "{id} is dead, and no step is left to take");
+                    continue;
+                };
                 world.tell(format_args!("redelivery of {id} is asked for"));
                 let mut known = world.known();
                 let tracked = known.deliveries.get_mut(&id).expect("it is tracked");
@@ -314,6 +332,12 @@ impl Simulation {
             wake.merchants([merchant]);
         })
         .await;
+    }
+
+    async fn has_clearing(&self, merchant: MerchantId) -> bool {
+        let store = self.store.clone();
+        let left = exclusive(&self.turn, async move { store.clearing_left(1_000).await }).await;
+        left.expect("the clearings").merchants.contains(&merchant)
     }
 
     /// The database shows every delivery as [`World`] tracked it, and operations hear of each death.
@@ -330,6 +354,9 @@ impl Simulation {
         .await;
         assert_eq!(alerted, u64::try_from(self.world.known().deaths).expect("few"));
         for merchant in &self.merchants {
+            while self.has_clearing(*merchant).await {
+                self.end_some(*merchant, CLEARING_STEP).await;
+            }
             let (store, merchant_id) = (self.store.clone(), *merchant);
             let rows = exclusive(&self.turn, async move { all_deliveries(&*store, merchant_id).await }).await;
             let known = self.world.known();

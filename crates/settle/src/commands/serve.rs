@@ -18,6 +18,7 @@ use rustix::process::{Resource, Rlimit};
 use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
 use settle_api::{ApiState, Limits, Messages, OperatorState, Parts, router};
+use settle_notify::clearer::Clearer;
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
 use settle_outbox::recorder::Recorder;
@@ -138,7 +139,7 @@ impl Serve {
         Ok(())
     }
 
-    /// Starts the dispatcher, its keeper and the alerter. Without the role `dispatch` it starts a task that
+    /// Starts the dispatcher, its keeper, the alerter and the clearer. Without the role `dispatch` it starts a task that
     /// passes wake-ups on to the processes that have one.
     fn dispatch(
         &self,
@@ -154,17 +155,20 @@ impl Serve {
         }
         let alerter = settle_wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
         let mut keeper = settle_wiring::keeper(&context.config, store.clone());
+        let clearer = Clearer::new(store.clone());
         let tenancy = keeper.tenant();
         let parts =
             DispatchParts { store, transport, ring: context.ring.clone(), wake, alerter: alerter.wake() };
         let dispatcher = settle_wiring::dispatcher(&context.config, parts);
         let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
+        let clearer = tokio::spawn(vital(clearer.run(stopped(stop.clone()))));
         let keeper = tokio::spawn(vital(keeper.run()));
         Ok(Some(tokio::spawn(async move {
             vital(dispatcher.run(tenancy, stopped(stop))).await;
             // The keeper gives its shards back when the dispatcher, its tenant, has gone.
             let _ = keeper.await;
             let _ = alerter.await;
+            let _ = clearer.await;
         })))
     }
 }

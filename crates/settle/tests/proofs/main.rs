@@ -6,6 +6,7 @@
 //! | [`graceful_stop`] | it is stopped in order, again and again, on both stores |
 //! | [`postgres_restarts`] | its database goes away and comes back |
 //! | [`three_nodes`] | of three nodes one stands still past its lease, and one is killed |
+//! | [`clearing`] | it is killed while it ends what waited for an endpoint that was cleared, on both stores |
 //! | [`late_outcomes`] | of two nodes one stands still, and comes back while the other makes its attempts |
 //!
 //! Each proof loads the service through its operator API ([`load`]) and counts the arrivals at a receiver of
@@ -21,6 +22,7 @@
 /// The binary that cargo built for these tests.
 const BINARY: &str = env!("CARGO_BIN_EXE_settle");
 
+mod clearing;
 mod cluster;
 mod graceful_stop;
 mod kill_nine;

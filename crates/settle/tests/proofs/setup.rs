@@ -81,7 +81,7 @@ impl Setup {
 }
 
 /// How many deliveries have this status.
-fn total(api: SocketAddr, status: &str, key: &str) -> u64 {
+pub fn total(api: SocketAddr, status: &str, key: &str) -> u64 {
     let page = get(api, &format!("/v1/webhook/deliveries?limit=1&status={status}"), key).json();
     page["total"].as_u64().unwrap_or_else(|| panic!("{page}"))
 }

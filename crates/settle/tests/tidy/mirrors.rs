@@ -9,7 +9,7 @@ use crate::Violation;
 
 /// The stored nouns, by the name of their file.
 const NOUNS: &[&str] =
-    &["merchants", "keys", "operators", "settlements", "deliveries", "endpoints", "alerts"];
+    &["merchants", "keys", "operators", "settlements", "deliveries", "endpoints", "clearings", "alerts"];
 
 /// The contract, the backends, and the suite that all backends must pass.
 const LAYERS: &[&str] = &[

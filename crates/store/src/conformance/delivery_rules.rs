@@ -6,7 +6,8 @@ use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{
-    at, clear_endpoint, deliveries, delivery, enqueue, listed, merchant, record_states, requeue_many,
+    at, clear_endpoint, clear_endpoint_but, clearing_step, deliveries, delivery, enqueue, listed, merchant,
+    record_states, requeue_many,
 };
 use crate::Store;
 
@@ -84,13 +85,22 @@ pub async fn requeue_is_the_domains_redelivery_asked(store: &dyn Store) {
     }
 }
 
-/// `endpoint_clear`.
+/// `endpoint_clear`, and `clearing_step` after one that ended nothing itself.
 pub async fn clear_is_the_domains_endpoint_gone(store: &dyn Store) {
     for second in SECONDS {
-        let merchant = merchant(store).await;
-        let before = every_state(store, merchant).await;
-        let (after, changed) = applied(&before, &DeliveryEvent::EndpointGone, at(second));
-        assert_eq!(clear_endpoint(store, merchant, at(second)).await, changed.len() as u64);
-        assert_eq!(deliveries(store, merchant, None).await.rows, after, "at second {second}");
+        for is_in_steps in [false, true] {
+            let merchant = merchant(store).await;
+            let before = every_state(store, merchant).await;
+            let (after, changed) = applied(&before, &DeliveryEvent::EndpointGone, at(second));
+            let ended = if is_in_steps {
+                clear_endpoint_but(store, merchant, at(second), 0).await;
+                let first = clearing_step(store, merchant, 1).await;
+                first.ended + clearing_step(store, merchant, 100).await.ended
+            } else {
+                clear_endpoint(store, merchant, at(second)).await
+            };
+            assert_eq!(ended, changed.len() as u64);
+            assert_eq!(deliveries(store, merchant, None).await.rows, after, "at second {second}");
+        }
     }
 }

@@ -16,7 +16,10 @@ use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use uuid::Uuid;
 
-use crate::{DeliveryState, Merchant, NewDelivery, NewSettlement, RecordedBatch, Store};
+use crate::{
+    ClearingStep, DeliveryState, ENDED_AT_ONCE_MAX, Merchant, NewDelivery, NewSettlement, RecordedBatch,
+    Store,
+};
 
 static COUNTER: AtomicU64 = AtomicU64::new(1);
 
@@ -207,13 +210,34 @@ pub async fn put_endpoint(store: &dyn Store, merchant: MerchantId, endpoint: &En
     tx.commit().await.unwrap();
 }
 
-/// Clears an endpoint, and commits.
+/// Clears an endpoint for which few deliveries wait, and commits. Gives how many it ended.
 pub async fn clear_endpoint(store: &dyn Store, merchant: MerchantId, at: Timestamp) -> u64 {
+    let ClearingStep { ended, left } = clear_endpoint_but(store, merchant, at, ENDED_AT_ONCE_MAX).await;
+    assert_eq!(left, 0, "few were waiting");
+    ended
+}
+
+/// Clears an endpoint, ends at most so many of its deliveries, and commits.
+pub async fn clear_endpoint_but(
+    store: &dyn Store,
+    merchant: MerchantId,
+    at: Timestamp,
+    ended_max: u32,
+) -> ClearingStep {
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[merchant]).await.unwrap();
-    let ended = tx.endpoint_clear(&lock, merchant, at).await.unwrap();
+    let step = tx.endpoint_clear(&lock, merchant, at, ended_max).await.unwrap();
     tx.commit().await.unwrap();
-    ended
+    step
+}
+
+/// Takes a step of a clearing, and commits.
+pub async fn clearing_step(store: &dyn Store, merchant: MerchantId, ended_max: u32) -> ClearingStep {
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    let step = tx.clearing_step(&lock, merchant, ended_max).await.unwrap();
+    tx.commit().await.unwrap();
+    step
 }
 
 /// Computes anew when a merchant is due, and commits.

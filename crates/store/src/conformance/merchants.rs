@@ -84,7 +84,8 @@ async fn assert_every_write_is_refused(tx: &mut dyn Tx, lock: &MerchantLock, mer
         tx.delivery_requeue(lock, named, ids[1].1, at(1)).await.err(),
         tx.endpoint_find_locked(lock, &merchants).await.err(),
         tx.endpoint_put(lock, named, &endpoint(b"s")).await.err(),
-        tx.endpoint_clear(lock, named, at(1)).await.err(),
+        tx.endpoint_clear(lock, named, at(1), 1).await.err(),
+        tx.clearing_step(lock, named, 1).await.err(),
         tx.alert_raise_many(lock, &deaths, at(1), quiet, &entropy).await.err(),
         tx.queue_refresh(lock, &merchants, at(1)).await.err(),
     ];
@@ -109,7 +110,7 @@ pub async fn what_is_not_committed_leaves_no_trace(store: &dyn Store) {
     let lost = settlement(merchant, SettlementId(unique_uuid()), at(2));
     tx.settlement_record_many(&lock, &[lost]).await.unwrap();
     tx.delivery_enqueue_many(&lock, &[delivery(merchant, at(2))]).await.unwrap();
-    tx.endpoint_clear(&lock, merchant, at(3)).await.unwrap();
+    tx.endpoint_clear(&lock, merchant, at(3), 1).await.unwrap();
     drop(tx);
 
     let page = settlements(store, merchant, 10, 0).await;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use crate::Store;
 
 pub mod alerts;
+pub mod clearings;
 pub mod deliveries;
 pub mod delivery_rules;
 pub mod endpoints;
@@ -142,6 +143,15 @@ macro_rules! conformance_suite {
                 clear_ends_what_is_pending,
                 clear_touches_no_other_merchant,
                 found_in_the_transaction_that_put_it,
+            }
+            clearings {
+                steps_end_what_a_clear_left,
+                a_clear_that_ends_all_leaves_nothing,
+                what_a_clear_left_is_never_sent,
+                a_redelivery_waits_for_its_step,
+                clearings_of_one_endpoint_follow_each_other,
+                a_step_that_is_not_committed_leaves_no_trace,
+                a_step_touches_no_other_merchant,
             }
             queue {
                 a_due_merchant_is_found_in_its_shard,

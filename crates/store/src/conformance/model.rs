@@ -1,7 +1,7 @@
 //! A plain in-memory model of what lists show. Random operations must give the same answers here and in every
 //! backend.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -16,14 +16,16 @@ use super::fixtures::{
     at, endpoint, listed, page, refresh, settlement, settlements, unique_delivery_id, unique_uuid,
 };
 use crate::{
-    DUE_LAG, DeliveryState, ListKey, Merchant, MerchantLock, NewDelivery, NewSettlement, Seen, Shard, Store,
-    Tx,
+    Ask, ClearingStep, DUE_LAG, DeliveryState, ListKey, Merchant, MerchantLock, NewDelivery, NewSettlement,
+    Seen, Shard, Store, Tx,
 };
 
 /// Merchants in one case.
 const MERCHANTS: usize = 2;
 /// Settlement ids of a merchant: few enough that some are recorded twice, enough to make several slices.
 const SETTLEMENT_IDS: u128 = 900;
+/// Merchants with clearings that are looked at: more than all cases make.
+const CLEARINGS_MAX: u32 = 10_000;
 
 /// One random operation on one merchant.
 #[derive(Debug, Clone)]
@@ -53,7 +55,15 @@ pub enum Operation {
         secret: u8,
     },
     /// The endpoint is cleared.
-    Clear,
+    Clear {
+        /// The most deliveries that end with it.
+        ended_max: u32,
+    },
+    /// A step of the merchant's oldest clearing.
+    ClearingStep {
+        /// The most deliveries that end with it.
+        ended_max: u32,
+    },
 }
 
 /// An operation, its merchant, and whether its transaction is committed.
@@ -77,7 +87,8 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => (any::<Index>(), event).prop_map(|(delivery, event)| Operation::Attempt { delivery, event }),
         2 => any::<Index>().prop_map(|delivery| Operation::Requeue { delivery }),
         2 => any::<u8>().prop_map(|secret| Operation::Put { secret }),
-        1 => Just(Operation::Clear),
+        1 => (0..8u32).prop_map(|ended_max| Operation::Clear { ended_max }),
+        1 => (1..8u32).prop_map(|ended_max| Operation::ClearingStep { ended_max }),
     ];
     let step = (any::<Index>(), operation, prop::bool::weighted(0.8))
         .prop_map(|(merchant, operation, committed)| Step { merchant, operation, committed });
@@ -90,6 +101,40 @@ struct Holdings {
     settlements: BTreeMap<ListKey, Record>,
     deliveries: BTreeMap<DeliveryId, Delivery>,
     endpoint: Option<Endpoint>,
+    /// The oldest first.
+    clearings: VecDeque<Clearing>,
+}
+
+/// Deliveries that are pending but wait for their end alone.
+#[derive(Debug, Clone)]
+struct Clearing {
+    cleared_at: Timestamp,
+    /// In the order in which they were due.
+    waiting: VecDeque<DeliveryId>,
+}
+
+impl Holdings {
+    /// Whether it is one of those that wait for their end alone.
+    fn is_left(&self, delivery: DeliveryId) -> bool {
+        self.clearings.iter().any(|clearing| clearing.waiting.contains(&delivery))
+    }
+
+    /// Those that are pending and can be sent.
+    fn sendable(&self) -> impl Iterator<Item = &Delivery> {
+        let is_sendable =
+            |row: &&Delivery| row.status == DeliveryStatus::Pending && !self.is_left(row.delivery_id);
+        self.deliveries.values().filter(is_sendable)
+    }
+
+    /// Ends the first deliveries of a clearing.
+    fn end(&mut self, clearing: &mut Clearing, ended_max: u32) -> ClearingStep {
+        let number = clearing.waiting.len().min(ended_max as usize);
+        for id in clearing.waiting.drain(..number) {
+            let row = self.deliveries.get_mut(&id).unwrap();
+            row.apply(DeliveryEvent::EndpointGone, clearing.cleared_at, &RetryPolicy::default()).unwrap();
+        }
+        ClearingStep { ended: number as u64, left: clearing.waiting.len() as u64 }
+    }
 }
 
 /// The model after the steps so far, and the stores that must agree with it.
@@ -152,7 +197,8 @@ impl Run<'_> {
                 after.endpoint = Some(endpoint.clone());
                 Write::Put(endpoint)
             }
-            Operation::Clear => self.clear(&mut after),
+            Operation::Clear { ended_max } => self.clear(&mut after, *ended_max),
+            Operation::ClearingStep { ended_max } => clearing_step(&mut after, *ended_max),
         };
         Effect { write, after }
     }
@@ -164,11 +210,13 @@ impl Run<'_> {
         delivery: Index,
         event: &DeliveryEvent,
     ) -> Write {
-        let Some(row) = pick(after, delivery) else {
+        let Some(id) = pick(after, delivery).map(|row| row.delivery_id) else {
             return Write::States { states: Vec::new(), changed: Vec::new() };
         };
+        let is_left = after.is_left(id);
+        let row = after.deliveries.get_mut(&id).unwrap();
         let seen = Seen::from(&*row);
-        let applied = row.apply(event.clone(), at(self.clock), &RetryPolicy::default()).is_ok();
+        let applied = !is_left && row.apply(event.clone(), at(self.clock), &RetryPolicy::default()).is_ok();
         let mut state = row.clone();
         if !applied {
             // A late outcome of an attempt that no longer counts: the store must not record it.
@@ -191,14 +239,18 @@ impl Run<'_> {
         Write::Requeue { id, at_second: self.clock, requeued }
     }
 
-    fn clear(&self, after: &mut Holdings) -> Write {
+    fn clear(&self, after: &mut Holdings, ended_max: u32) -> Write {
         after.endpoint = None;
-        let mut ended = 0;
-        for row in after.deliveries.values_mut() {
-            let gone = row.apply(DeliveryEvent::EndpointGone, at(self.clock), &RetryPolicy::default());
-            ended += u64::from(gone.is_ok());
+        let mut waiting: Vec<_> =
+            after.sendable().map(|row| (row.next_attempt_at, row.delivery_id)).collect();
+        waiting.sort_unstable();
+        let waiting = waiting.into_iter().map(|(_, id)| id).collect();
+        let mut clearing = Clearing { cleared_at: at(self.clock), waiting };
+        let step = after.end(&mut clearing, ended_max);
+        if step.left > 0 {
+            after.clearings.push_back(clearing);
         }
-        Write::Clear { ended, at_second: self.clock }
+        Write::Clear { ended_max, at_second: self.clock, step }
     }
 
     fn record(&self, merchant: MerchantId, from: u128, number: u128) -> Effect {
@@ -238,6 +290,7 @@ impl Run<'_> {
                 compare_settlements(*store, *merchant, &records).await;
                 compare_deliveries(*store, *merchant, holdings).await;
                 compare_queue(*store, *merchant, holdings).await;
+                compare_clearings(*store, *merchant, holdings).await;
                 assert_eq!(store.endpoint_find(*merchant).await.unwrap(), holdings.endpoint);
             }
         }
@@ -271,11 +324,20 @@ async fn compare_deliveries(store: &dyn Store, merchant: MerchantId, holdings: &
     }
 }
 
+/// A claim gives what can be sent and nothing else, and a merchant is named while it has a clearing.
+async fn compare_clearings(store: &dyn Store, merchant: MerchantId, holdings: &Holdings) {
+    let asks = [Ask { merchant_id: merchant, number: 1_000 }];
+    let claimed = store.queue_claim(&asks, &[], Timestamp::MAX).await.unwrap();
+    let claimed: BTreeSet<DeliveryId> = claimed.iter().map(|claimed| claimed.delivery.delivery_id).collect();
+    assert_eq!(claimed, holdings.sendable().map(|row| row.delivery_id).collect());
+    let left = store.clearing_left(CLEARINGS_MAX).await.unwrap();
+    assert_eq!(left.merchants.contains(&merchant), !holdings.clearings.is_empty());
+}
+
 /// A merchant counts as due when its first pending delivery is due, or up to [`DUE_LAG`] earlier. One with
 /// nothing left may count as due until `queue_refresh`.
 async fn compare_queue(store: &dyn Store, merchant: MerchantId, holdings: &Holdings) {
-    let pending = holdings.deliveries.values().filter(|row| row.status == DeliveryStatus::Pending);
-    let first = pending.map(|row| row.next_attempt_at).min();
+    let first = holdings.sendable().map(|row| row.next_attempt_at).min();
     let due_at = async || {
         let due = store.queue_due(&[Shard::of(merchant)], Timestamp::MAX, &[], 1_000).await.unwrap();
         due.into_iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at)
@@ -287,6 +349,17 @@ async fn compare_queue(store: &dyn Store, merchant: MerchantId, holdings: &Holdi
     if let Some((due, first)) = due.zip(first) {
         assert!(due <= first && first <= due.plus(DUE_LAG), "due at {due}, its first at {first}");
     }
+}
+
+fn clearing_step(after: &mut Holdings, ended_max: u32) -> Write {
+    let mut step = ClearingStep::default();
+    if let Some(mut oldest) = after.clearings.pop_front() {
+        step = after.end(&mut oldest, ended_max);
+        if step.left > 0 {
+            after.clearings.push_front(oldest);
+        }
+    }
+    Write::ClearingStep { ended_max, step }
 }
 
 fn slice<'r, T>(rows: &[&'r T], limit: u32, offset: u32) -> Vec<&'r T> {
@@ -322,8 +395,13 @@ enum Write {
     },
     Put(Endpoint),
     Clear {
-        ended: u64,
+        ended_max: u32,
         at_second: u64,
+        step: ClearingStep,
+    },
+    ClearingStep {
+        ended_max: u32,
+        step: ClearingStep,
     },
 }
 
@@ -345,8 +423,12 @@ impl Effect {
                 );
             }
             Write::Put(endpoint) => tx.endpoint_put(lock, merchant, endpoint).await.unwrap(),
-            Write::Clear { ended, at_second } => {
-                assert_eq!(tx.endpoint_clear(lock, merchant, at(*at_second)).await.unwrap(), *ended);
+            Write::Clear { ended_max, at_second, step } => {
+                let cleared = tx.endpoint_clear(lock, merchant, at(*at_second), *ended_max).await;
+                assert_eq!(cleared.unwrap(), *step);
+            }
+            Write::ClearingStep { ended_max, step } => {
+                assert_eq!(tx.clearing_step(lock, merchant, *ended_max).await.unwrap(), *step);
             }
         }
     }

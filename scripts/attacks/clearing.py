@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""A merchant clears its endpoint while a million deliveries wait. The rows come straight from SQL.
+
+Prints how long the PUT took, how long it took until all rows were dead, and how another merchant's reads and arrivals
+fared before and beside it.
+"""
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+import uuid
+
+import common
+
+QUIET_SECONDS = 10
+ALL_DEAD_SECONDS_MAX = 600
+# Goals: the PUT answers at once, and all rows are dead within a minute.
+PUT_MS_MAX = 100
+ALL_DEAD_SECONDS_GOAL = 60
+
+COLUMNS = (
+    "merchant_id, delivery_id, settlement_id, event_type, status, attempts, {epoch} created_at, next_attempt_at, url"
+)
+
+
+class Arrivals(common.Probe):
+    """Posts a settlement at a steady pace, as an operator, and measures each answer."""
+
+    def __init__(self, port: int, token: str, merchant: str) -> None:
+        super().__init__(port, "/operator/v1/settlements", token, 0.02)
+        self.merchant = merchant
+
+    def _ask(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            body = {"merchant_id": self.merchant, **common.settlement(number)}
+            started = time.perf_counter()
+            try:
+                status, _ = common.call(self.port, "POST", self.path, self.key, body)
+                self.failures += status not in (200, 201)
+            except OSError:
+                self.failures += 1
+            self.seconds.append(time.perf_counter() - started)
+            self._stop.wait(self.pause)
+
+
+def has_epoch(columns: list[str]) -> str:
+    """Binaries of before have no such column."""
+    return "endpoint_epoch," if "endpoint_epoch" in columns else ""
+
+
+def fill_sqlite(path: str, merchant: str, rows: int) -> None:
+    now = int(time.time() * 1e6) + 3_600_000_000
+    with contextlib.closing(sqlite3.connect(path, timeout=60)) as database:
+        epoch = has_epoch([column[1] for column in database.execute("PRAGMA table_info (deliveries)")])
+        zero = "0," if epoch else ""
+        owner = uuid.UUID(merchant).bytes
+        insert = (
+            f"INSERT INTO deliveries ({COLUMNS.format(epoch=epoch)}) "
+            f"VALUES (?1, ?2, ?2, 'settlement.completed', 'pending', 0, {zero} ?3, ?3, 'http://127.0.0.1:49999/')"
+        )
+        ids = (now * 2**64 + each for each in range(rows))
+        values = ((owner, (each % 2**128).to_bytes(16, "big"), now) for each in ids)
+        with database:
+            database.executemany(insert, values)
+            database.execute(
+                "UPDATE merchant_counts SET deliveries_pending = deliveries_pending + ?2, next_due_at = ?3 "
+                "WHERE merchant_id = ?1",
+                (owner, rows, now),
+            )
+
+
+def psql(sql: str) -> str:
+    command = ["psql", os.environ["TEST_POSTGRES_URL"], "-v", "ON_ERROR_STOP=1", "-qAtc", sql]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def fill_postgres(merchant: str, rows: int) -> None:
+    columns = psql("SELECT column_name FROM information_schema.columns WHERE table_name = 'deliveries'").split()
+    epoch = has_epoch(columns)
+    zero = "0," if epoch else ""
+    psql(
+        f"INSERT INTO deliveries ({COLUMNS.format(epoch=epoch)}) "
+        f"SELECT '{merchant}', lpad(to_hex(n), 32, '0')::uuid, gen_random_uuid(), 'settlement.completed', 'pending', "
+        f"0, {zero} now(), now() + interval '1 hour', 'http://127.0.0.1:49999/' FROM generate_series(1, {rows}) AS n"
+    )
+    psql(
+        f"UPDATE merchant_counts SET deliveries_pending = deliveries_pending + {rows}, "
+        f"next_due_at = now() + interval '1 hour' WHERE merchant_id = '{merchant}'"
+    )
+    psql("VACUUM ANALYZE deliveries")
+
+
+def total(port: int, key: str, status: str) -> int:
+    answer, body = common.call(port, "GET", f"/v1/webhook/deliveries?limit=1&status={status}", key)
+    if answer != 200:
+        raise SystemExit(f"the list answers with {answer}: {body!r}")
+    return common.json.loads(body)["total"]
+
+
+def watch(running: common.Running, beside: tuple[str, str], token: str, seconds) -> tuple[common.Probe, Arrivals]:
+    """Reads and arrivals of another merchant while `seconds` lasts."""
+    merchant, key = beside
+    reads = common.Probe(running.api, "/v1/settlements?limit=20", key)
+    arrivals = Arrivals(running.operator, token, merchant)
+    with reads, arrivals:
+        seconds()
+    return reads, arrivals
+
+
+def main() -> int:
+    given = common.arguments(__doc__, rows=1_000_000)
+    settings = {
+        "SETTLE_WEBHOOK__ALLOW_HTTP": "true",
+        "SETTLE_WEBHOOK__ALLOW_NETWORKS": "127.0.0.0/8",
+        "SETTLE_API__REQUESTS_PER_SECOND": "0",
+    }
+    with common.service(given, **settings) as service:
+        service.run("migrate")
+        merchant, key = service.merchant("clears")
+        beside = service.merchant("beside")
+        token = service.operator()
+        service.import_settlements(beside[0], 1_000)
+        with service.serve() as running:
+            endpoint = {"webhook_url": "http://127.0.0.1:49999/", "webhook_secret": "whsec-clearing-secret"}
+            status, body = common.call(running.api, "PUT", "/v1/webhook", key, endpoint)
+            if status != 200:
+                raise SystemExit(f"the endpoint is refused: {body!r}")
+            if given.store == "sqlite":
+                fill_sqlite(str(service.folder / "settle.db"), merchant, given.rows)
+            else:
+                fill_postgres(merchant, given.rows)
+            quiet = watch(running, beside, token, lambda: time.sleep(QUIET_SECONDS))
+            figures = {}
+
+            def clear() -> None:
+                started = time.monotonic()
+                put = common.call(running.api, "PUT", "/v1/webhook", key, {"webhook_url": None})
+                figures["status"], figures["put"] = put[0], (time.monotonic() - started) * 1_000
+                left = total(running.api, key, "pending")
+                while left and time.monotonic() - started < ALL_DEAD_SECONDS_MAX:
+                    time.sleep(0.2)
+                    left = total(running.api, key, "pending")
+                figures["seconds"], figures["left"] = time.monotonic() - started, left
+
+            loud = watch(running, beside, token, clear)
+            dead = total(running.api, key, "dead")
+    print(
+        f"clearing, {given.store}, {given.rows} rows: PUT {figures['status']} in {figures['put']:.0f} ms, "
+        f"{dead} dead and {figures['left']} left after {figures['seconds']:.1f} s"
+    )
+    for what, before, beside_it in (("reads", quiet[0], loud[0]), ("arrivals", quiet[1], loud[1])):
+        print(f"  another's {what}, quiet:  {before.words()}\n  another's {what}, beside: {beside_it.words()}")
+    is_good = figures["status"] == 200 and figures["put"] <= PUT_MS_MAX
+    return 0 if is_good and dead == given.rows and figures["seconds"] <= ALL_DEAD_SECONDS_GOAL else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
