@@ -32,7 +32,7 @@ mod message;
 mod sender;
 mod url;
 
-pub use sender::{AlertSender, AlertTransport, SEND_TIMEOUT};
+pub use sender::{AlertError, AlertSender, AlertTransport, SEND_TIMEOUT};
 pub use url::{AlertUrl, AlertUrlFault};
 
 /// How long an endpoint's next alert waits after the last one, and counts the deaths meanwhile.

@@ -3,6 +3,9 @@
 //!
 //! The sender follows no redirects, decompresses no bodies and uses no proxies of the environment: each would
 //! lead somewhere that the guard has not judged, or cost more than the limits allow.
+//!
+//! What goes wrong on our side is no attempt: [`SendError`] says so by its type, and whoever counts attempts
+//! cannot take one for the other.
 
 use std::time::Duration;
 
@@ -12,12 +15,16 @@ use crate::guard::{Guard, UrlFault};
 use crate::notification::Notification;
 
 mod client;
+mod connection;
 mod connector;
 mod fault;
+mod pool;
 
 pub(crate) use client::HttpClient;
 pub(crate) use connector::Locate;
-pub use fault::AttemptFault;
+use fault::KEPT_CONNECTION;
+pub use fault::{AttemptFault, SendError};
+pub(crate) use fault::{Failure, count_fault};
 
 /// What came of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,8 +50,8 @@ impl Attempt {
 /// Carries a notification to an endpoint: over the network, or in a simulation.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Makes one attempt, and always returns within its time limit.
-    async fn attempt(&self, url: &str, notification: Notification) -> Attempt;
+    /// Makes one attempt, and always returns within its time limit. An error means that we could not make it.
+    async fn attempt(&self, url: &str, notification: Notification) -> Result<Attempt, SendError>;
 }
 
 /// A sender that cannot be built: the extra certificates are malformed.
@@ -74,10 +81,10 @@ impl Sender {
 
 #[async_trait]
 impl Transport for Sender {
-    async fn attempt(&self, url: &str, notification: Notification) -> Attempt {
+    async fn attempt(&self, url: &str, notification: Notification) -> Result<Attempt, SendError> {
         match self.guard.uri(url) {
             Ok(uri) => self.client.post(uri, notification.headers, notification.body).await,
-            Err(fault) => Attempt::failed(None, fault.into()),
+            Err(fault) => Ok(Attempt::failed(None, fault.into())),
         }
     }
 }

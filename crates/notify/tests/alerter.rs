@@ -11,7 +11,7 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
 use settle_domain::ids::MerchantId;
 use settle_domain::seams::{ManualClock, SeededEntropy};
-use settle_notify::alerts::{self, AlertTransport, Alerter, HOLD, QUIET};
+use settle_notify::alerts::{self, AlertError, AlertTransport, Alerter, HOLD, QUIET};
 use settle_notify::sender::AttemptFault;
 use settle_store::conformance::alerts::death;
 use settle_store::conformance::{ScratchStore, fixtures};
@@ -38,9 +38,9 @@ struct Operations {
 
 #[async_trait]
 impl AlertTransport for Operations {
-    async fn post(&self, body: Vec<u8>) -> Result<(), AttemptFault> {
+    async fn post(&self, body: Vec<u8>) -> Result<(), AlertError> {
         self.posted.send(serde_json::from_slice(&body).expect("an alert is JSON")).expect("a test reads");
-        self.answers.lock().unwrap().pop_front().map_or(Ok(()), Err)
+        self.answers.lock().unwrap().pop_front().map_or(Ok(()), |fault| Err(fault.into()))
     }
 }
 
@@ -202,7 +202,7 @@ async fn an_alert_of_a_node_that_ended_is_sent_by_another(scratch: ScratchStore)
 
     #[async_trait]
     impl AlertTransport for Endless {
-        async fn post(&self, body: Vec<u8>) -> Result<(), AttemptFault> {
+        async fn post(&self, body: Vec<u8>) -> Result<(), AlertError> {
             self.0.send(serde_json::from_slice(&body).unwrap()).unwrap();
             std::future::pending().await
         }

@@ -14,7 +14,7 @@ use hickory_resolver::proto::rr::RData;
 use hickory_resolver::proto::rr::rdata::{A, AAAA};
 use name_server::{Reply, a, aaaa, alias, by_type, record, serve};
 use settle_notify::guard::{
-    DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT, Resolve, ResolveFault, UrlFault,
+    DnsResolver, Guard, GuardPolicy, LocateFault, RESOLVE_TIMEOUT, Resolve, ResolveFault, UrlFault,
 };
 
 /// Long enough for a loopback answer on a loaded machine, short enough to wait for.
@@ -147,6 +147,60 @@ async fn a_lost_question_is_repeated_within_the_limit() {
     })
     .await;
     assert_eq!(resolve(server, "late.example").await, Ok(addresses(&["93.184.215.14"])));
+}
+
+/// The name's own servers fail: ours say so, and answer for other names.
+#[tokio::test]
+async fn a_name_without_an_answer_is_not_name_servers_without_one() {
+    for answer in [ResponseCode::NoError, ResponseCode::NXDomain] {
+        let (server, _) = serve(move |query| match query.name().to_ascii().as_str() {
+            "a.root-servers.net." => Reply::Code(answer),
+            _ => Reply::Code(ResponseCode::ServFail),
+        })
+        .await;
+        let resolver = DnsResolver::new(&[server], RESOLVE_TIMEOUT).expect("a resolver");
+        let guard = Guard::new(GuardPolicy::default(), Arc::new(resolver));
+        let located = guard.locate("https://lame.example/").await;
+        assert_eq!(located, Err(LocateFault::Url(UrlFault::UnresolvableHost)), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn name_servers_that_answer_nothing_are_away_and_are_asked_once_for_many_names() {
+    type Answer = fn() -> Reply;
+    let answers: [Answer; 2] = [|| Reply::Code(ResponseCode::ServFail), || Reply::Silence];
+    for answer in answers {
+        let (server, questions) = serve(move |_| answer()).await;
+        let resolver = DnsResolver::new(&[server], SILENCE_LIMIT).expect("a resolver");
+        let guard = Guard::new(GuardPolicy::default(), Arc::new(resolver));
+        let located = futures::future::join_all((0..20).map(|number| {
+            let guard = guard.clone();
+            async move { guard.locate(&format!("https://shop{number}.example/")).await }
+        }));
+        for located in located.await {
+            assert_eq!(located, Err(LocateFault::ResolverAway));
+        }
+        assert_eq!(guard.judge("https://shop.example/").await, Err(UrlFault::UnresolvableHost));
+        let questions = questions.lock().unwrap();
+        let probes = questions.iter().filter(|question| question.as_str() == "a.root-servers.net. A").count();
+        // One question, which the resolver repeats.
+        assert!((1..=3).contains(&probes), "{probes}");
+    }
+    // Nobody is there.
+    let free = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let resolver = DnsResolver::new(&[free], RESOLVE_TIMEOUT).expect("a resolver");
+    let guard = Guard::new(GuardPolicy::default(), Arc::new(resolver));
+    assert_eq!(guard.locate("https://shop.example/").await, Err(LocateFault::ResolverAway));
+}
+
+#[tokio::test]
+async fn no_such_name_is_the_names_own_fault_and_needs_no_further_question() {
+    let (server, questions) = serve(|_| Reply::Code(ResponseCode::NXDomain)).await;
+    let resolver = DnsResolver::new(&[server], RESOLVE_TIMEOUT).expect("a resolver");
+    let guard = Guard::new(GuardPolicy::default(), Arc::new(resolver));
+    let located = guard.locate("https://nothing.example/").await;
+    assert_eq!(located, Err(LocateFault::Url(UrlFault::UnresolvableHost)));
+    assert!(questions.lock().unwrap().iter().all(|question| question.starts_with("nothing.example.")));
 }
 
 #[tokio::test]

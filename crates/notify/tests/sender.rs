@@ -20,9 +20,9 @@ use settle_domain::signature::{TOLERANCE, verify};
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::guard::stub::StubResolver;
-use settle_notify::guard::{Guard, GuardPolicy};
+use settle_notify::guard::{Guard, GuardPolicy, Resolve, ResolveFault};
 use settle_notify::notification::Notification;
-use settle_notify::sender::{Attempt, AttemptFault, Sender, Transport};
+use settle_notify::sender::{Attempt, AttemptFault, SendError, Sender, Transport};
 use tokio_rustls::TlsAcceptor;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -62,7 +62,7 @@ async fn attempt(behaviour: Behaviour) -> (Attempt, Receiver) {
 async fn attempt_within(timeout: Duration, behaviour: Behaviour) -> (Attempt, Receiver) {
     let receiver = Receiver::start(behaviour, None).await;
     let url = format!("http://{}/hook?token=1", receiver.address);
-    (sender_within(timeout, open_policy(), "").attempt(&url, notification()).await, receiver)
+    (sender_within(timeout, open_policy(), "").attempt(&url, notification()).await.unwrap(), receiver)
 }
 
 fn response(head: &str, body: &str) -> Behaviour {
@@ -131,7 +131,7 @@ async fn nobody_listening_is_a_refused_connection() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
-    let attempt = sender(open_policy(), "").attempt(&url, notification()).await;
+    let attempt = sender(open_policy(), "").attempt(&url, notification()).await.unwrap();
     assert_eq!(attempt.fault.unwrap().to_string(), "connection: refused");
 }
 
@@ -141,9 +141,91 @@ async fn connections_are_kept_for_the_next_notification() {
     let sender = sender(open_policy(), "");
     let url = format!("http://{}/", receiver.address);
     for _ in 0..5 {
-        assert!(sender.attempt(&url, notification()).await.is_delivered());
+        assert!(sender.attempt(&url, notification()).await.unwrap().is_delivered());
     }
     assert_eq!((receiver.connections(), receiver.requests().len()), (1, 5));
+}
+
+/// The other side ends a kept connection while a request is on its way: nobody can tell whether it arrived.
+#[tokio::test]
+async fn a_kept_connection_that_ends_without_an_answer_is_replaced_once() {
+    for turn in ["answers over a new one", "fails over a new one too"] {
+        let answers = if turn.starts_with("answers") { vec![response("200 OK", "")] } else { Vec::new() };
+        let first = vec![response("200 OK", ""), Behaviour::Close];
+        let receiver = Receiver::script([first, answers].concat()).await;
+        let sender = sender(open_policy(), "");
+        let url = format!("http://{}/", receiver.address);
+        assert!(sender.attempt(&url, notification()).await.unwrap().is_delivered());
+        let second = sender.attempt(&url, notification()).await.unwrap();
+        let expected = if turn.starts_with("answers") {
+            Attempt { response_status: Some(200), fault: None }
+        } else {
+            failed(None, AttemptFault::Broken)
+        };
+        assert_eq!(second, expected, "{turn}");
+        assert_eq!((receiver.connections(), receiver.requests().len()), (2, 3), "{turn}");
+    }
+}
+
+/// Once a byte of an answer has come, the request has arrived: the answer is the endpoint's own.
+#[tokio::test]
+async fn a_kept_connection_that_ends_within_an_answer_has_failed() {
+    let half = Behaviour::AnswerAndClose(b"HTTP/1.1 200 OK\r\ncontent-".to_vec());
+    let receiver = Receiver::script(vec![response("200 OK", ""), half]).await;
+    let sender = sender(open_policy(), "");
+    let url = format!("http://{}/", receiver.address);
+    assert!(sender.attempt(&url, notification()).await.unwrap().is_delivered());
+    assert_eq!(sender.attempt(&url, notification()).await, Ok(failed(None, AttemptFault::Broken)));
+    assert_eq!((receiver.connections(), receiver.requests().len()), (1, 2));
+}
+
+/// The second answer must not become the answer to the next request.
+#[tokio::test]
+async fn an_answer_that_nobody_asked_for_ends_its_connection() {
+    let Behaviour::Answer(mut two) = response("200 OK", "") else { panic!("an answer") };
+    two.extend_from_slice(b"HTTP/1.1 299 Smuggled\r\ncontent-length: 0\r\n\r\n");
+    let receiver = Receiver::script(vec![Behaviour::Answer(two), response("204 No Content", "")]).await;
+    let sender = sender(open_policy(), "");
+    let url = format!("http://{}/", receiver.address);
+    let mut statuses = Vec::new();
+    for _ in 0..2 {
+        statuses.push(sender.attempt(&url, notification()).await.unwrap().response_status);
+    }
+    assert_eq!(statuses, [Some(200), Some(204)]);
+    assert_eq!((receiver.connections(), receiver.requests().len()), (2, 2));
+}
+
+#[tokio::test]
+async fn of_a_head_32_kib_and_100_headers_are_read() {
+    let head = |headers: usize, bytes: usize| {
+        let line = |number| format!("x-{number}: {}\r\n", "y".repeat(bytes));
+        let lines: String = (0..headers).map(line).collect();
+        Behaviour::Answer(format!("HTTP/1.1 200 OK\r\n{lines}content-length: 0\r\n\r\n").into_bytes())
+    };
+    assert!(attempt(head(99, 300)).await.0.is_delivered(), "100 headers, less than 32 KiB");
+    assert_eq!(attempt(head(100, 1)).await.0, failed(None, AttemptFault::Broken), "101 headers");
+    assert_eq!(attempt(head(10, 4_000)).await.0, failed(None, AttemptFault::Broken), "40 KB");
+}
+
+/// Whatever the name: it says nothing about any of them.
+#[tokio::test]
+async fn name_servers_of_ours_that_do_not_answer_are_no_fault_of_the_endpoint() {
+    struct Away;
+
+    #[async_trait::async_trait]
+    impl Resolve for Away {
+        async fn addresses(&self, _name: &str) -> Result<Vec<IpAddr>, ResolveFault> {
+            Err(ResolveFault::TimedOut)
+        }
+
+        async fn is_away(&self) -> bool {
+            true
+        }
+    }
+
+    let sender = Sender::new(Guard::new(open_policy(), Arc::new(Away)), LONG, b"").unwrap();
+    let attempt = sender.attempt("https://merchant.example/", notification()).await;
+    assert_eq!(attempt, Err(SendError::Resolver));
 }
 
 #[tokio::test]
@@ -154,7 +236,7 @@ async fn an_address_that_is_not_public_is_never_connected_to() {
     let sender = sender(strict, "");
     // A name that has come to lead here since the merchant set it, and literal addresses.
     for host in ["merchant.example", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]"] {
-        let attempt = sender.attempt(&format!("http://{host}:{port}/"), notification()).await;
+        let attempt = sender.attempt(&format!("http://{host}:{port}/"), notification()).await.unwrap();
         assert_eq!(attempt, failed(None, AttemptFault::UnsafeAddress), "{host}");
     }
     assert_eq!(receiver.connections(), 0);
@@ -162,7 +244,7 @@ async fn an_address_that_is_not_public_is_never_connected_to() {
 
 #[tokio::test]
 async fn a_name_without_an_address_is_a_dns_failure() {
-    let attempt = sender(open_policy(), "").attempt("https://gone.example/", notification()).await;
+    let attempt = sender(open_policy(), "").attempt("https://gone.example/", notification()).await.unwrap();
     assert_eq!(attempt, failed(None, AttemptFault::Dns));
 }
 
@@ -200,7 +282,8 @@ impl Authority {
 }
 
 async fn attempt_tls(sender: &Sender, host: &str, receiver: &Receiver) -> Attempt {
-    sender.attempt(&format!("https://{host}:{}/hook", receiver.address.port()), notification()).await
+    let url = format!("https://{host}:{}/hook", receiver.address.port());
+    sender.attempt(&url, notification()).await.unwrap()
 }
 
 #[tokio::test]

@@ -62,11 +62,16 @@ pub async fn test_webhook(
     let notification = Notification::test(&secret, DeliveryId::new(now, &*state.entropy), now);
     let started = Instant::now();
     let attempt = state.transport.attempt(&url, notification).await;
+    let (status, error) = match attempt {
+        Ok(attempt) => (attempt.response_status, attempt.fault.map(|fault| fault.to_string())),
+        // The merchant sees that it is our fault, not the endpoint's.
+        Err(error) => (None, Some(error.to_string())),
+    };
     let result = TestDeliveryResult {
-        delivered: attempt.is_delivered(),
+        delivered: error.is_none(),
         duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
-        status: attempt.response_status,
-        error: attempt.fault.map(|fault| fault.to_string()),
+        status,
+        error,
     };
     Ok(serialized(&result)?)
 }

@@ -3,19 +3,24 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use settle_notify::notification::Notification;
-use settle_notify::sender::{Attempt, Transport};
+use settle_notify::sender::{Attempt, SendError, Transport};
 
 /// Keeps every notification, and returns "delivered" unless a test sets another outcome.
 #[derive(Default)]
 pub struct Courier {
     taken: Mutex<Vec<(String, Notification)>>,
-    outcome: Mutex<Option<Attempt>>,
+    outcome: Mutex<Option<Result<Attempt, SendError>>>,
 }
 
 impl Courier {
     /// Sets the outcome of every attempt from now on.
     pub fn answer(&self, outcome: Attempt) {
-        *lock(&self.outcome) = Some(outcome);
+        *lock(&self.outcome) = Some(Ok(outcome));
+    }
+
+    /// From now on no attempt can be made.
+    pub fn fail(&self, error: SendError) {
+        *lock(&self.outcome) = Some(Err(error));
     }
 
     /// The notifications sent so far, and their URLs.
@@ -26,10 +31,10 @@ impl Courier {
 
 #[async_trait::async_trait]
 impl Transport for Courier {
-    async fn attempt(&self, url: &str, notification: Notification) -> Attempt {
+    async fn attempt(&self, url: &str, notification: Notification) -> Result<Attempt, SendError> {
         lock(&self.taken).push((url.to_owned(), notification));
         let delivered = Attempt { response_status: Some(204), fault: None };
-        lock(&self.outcome).clone().unwrap_or(delivered)
+        lock(&self.outcome).clone().unwrap_or(Ok(delivered))
     }
 }
 

@@ -19,7 +19,7 @@ use settle_notify::dispatcher::lanes::InFlightLimits;
 use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, RecordedOutcomes, StoreQueue};
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
 use settle_notify::notification::Notification;
-use settle_notify::sender::{Attempt, AttemptFault, Transport};
+use settle_notify::sender::{Attempt, AttemptFault, SendError, Transport};
 use settle_outbox::Outbox;
 use settle_outbox::recorder::{Recorded, Recorder};
 use settle_shards::keeper::Keeper;
@@ -41,14 +41,20 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Request {
     pub url: String,
     pub notification: Notification,
-    answer: Option<oneshot::Sender<Attempt>>,
+    answer: Option<oneshot::Sender<Result<Attempt, SendError>>>,
 }
 
 impl Request {
     /// Decides the outcome of the attempt.
     pub fn end(&mut self, attempt: Attempt) {
         let answer = self.answer.take().expect("it ends once");
-        answer.send(attempt).expect("the dispatcher waits");
+        answer.send(Ok(attempt)).expect("the dispatcher waits");
+    }
+
+    /// We could not make the attempt.
+    pub fn fail(&mut self, error: SendError) {
+        let answer = self.answer.take().expect("it ends once");
+        answer.send(Err(error)).expect("the dispatcher waits");
     }
 
     /// The value of a header that is there exactly once.
@@ -65,7 +71,7 @@ struct Network(mpsc::UnboundedSender<Request>);
 
 #[async_trait]
 impl Transport for Network {
-    async fn attempt(&self, url: &str, notification: Notification) -> Attempt {
+    async fn attempt(&self, url: &str, notification: Notification) -> Result<Attempt, SendError> {
         let (answer, answered) = oneshot::channel();
         let request = Request { url: url.to_owned(), notification, answer: Some(answer) };
         self.0.send(request).unwrap_or_else(|_| panic!("the test has ended"));

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::lanes::Verdict;
 use super::queue::Outcome;
 use crate::notification::Notification;
-use crate::sender::{Attempt, Transport};
+use crate::sender::{Attempt, SendError, Transport};
 
 /// Merchants whose opened secrets are kept.
 const SECRETS_KEPT_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
@@ -48,11 +48,21 @@ pub(super) enum Started {
     SecretClosed(OpenFault),
 }
 
+/// What an attempt makes of its delivery.
+pub(super) enum Judged {
+    /// The attempt counts: this is to be recorded.
+    Counts(Box<Outcome>, Verdict),
+    /// We could not make it: it does not count.
+    Ours(SendError),
+    /// The sender panicked, which is a fault of ours too.
+    Panicked,
+}
+
 /// A delivery after its attempt.
 pub(super) struct Landing {
     pub(super) flight: Flight,
-    /// What came of it; `None` when the transport panicked, which is no fault of the endpoint.
-    attempt: Option<Attempt>,
+    /// What came of it; `None` when the transport panicked.
+    attempt: Option<Result<Attempt, SendError>>,
     at: Timestamp,
     took: Duration,
 }
@@ -111,17 +121,20 @@ impl Flight {
 }
 
 impl Landing {
-    /// What the attempt makes of its delivery, counted and told to the log. `None` when the sender panicked,
-    /// which does not count.
-    pub(super) fn judge(self, retry: &RetryPolicy) -> Option<(Outcome, Verdict)> {
+    /// What the attempt makes of its delivery, counted and told to the log.
+    pub(super) fn judge(self, retry: &RetryPolicy) -> Judged {
         let Landing { flight, attempt, at, took } = self;
-        let attempt = attempt?;
+        let attempt = match attempt {
+            Some(Ok(attempt)) => attempt,
+            Some(Err(error)) => return Judged::Ours(error),
+            None => return Judged::Panicked,
+        };
         let class = attempt.fault.as_ref().map_or("delivered", |fault| fault.class());
         metrics::counter!("settle_delivery_attempts_total", "outcome" => class).increment(1);
         metrics::histogram!("settle_delivery_attempt_duration_seconds").record(took.as_secs_f64());
         let (outcome, verdict) = apply(flight, delivery_event(attempt), at, retry);
         tell(&outcome, at);
-        Some((outcome, verdict))
+        Judged::Counts(Box::new(outcome), verdict)
     }
 }
 

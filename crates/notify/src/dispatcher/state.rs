@@ -13,13 +13,14 @@ use settle_store::{Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, QueueDepth
 use tokio::time::Instant;
 
 use super::Dispatcher;
-use super::attempt::{Attempts, Flight, Landing, Started};
+use super::attempt::{Attempts, Flight, Judged, Landing, Started};
 use super::drained::Drained;
 use super::due_soon::{DueSoon, Resting};
 use super::lanes::{Lanes, Verdict};
 use super::queue::{Outcome, RecordedOutcomes};
 use super::schedule::{Call, LOOK_INTERVAL, Schedule};
 use super::unrecorded::{RECORD_AT_ONCE, RECORD_LINGER, Unrecorded};
+use crate::sender::count_fault;
 
 /// How many shards further on each look begins.
 const LOOK_STRIDE: usize = 13;
@@ -88,8 +89,10 @@ impl State {
 
     /// When the loop must go round again for something other than a call.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let due_soon = self.due_soon.first().map(|at| Instant::now() + at.since(self.now()));
-        [self.unrecorded.locked_until(), due_soon, self.resting.first()].into_iter().flatten().min()
+        [self.unrecorded.locked_until(), self.due_soon.first(), self.resting.first()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     pub(super) fn now(&self) -> Timestamp {
@@ -167,7 +170,7 @@ impl State {
 
     /// A time has come: merchants become due, others have rested.
     pub(super) fn time_has_come(&mut self) {
-        for merchant in self.due_soon.take(self.now()) {
+        for merchant in self.due_soon.take(Instant::now()) {
             self.serve(merchant);
         }
         self.resting.end(Instant::now());
@@ -196,10 +199,11 @@ impl State {
     }
 
     fn note_due(&mut self, due: DueMerchant) {
-        if due.due_at <= self.now() {
+        let now = self.now();
+        if due.due_at <= now {
             self.serve(due.merchant_id);
         } else {
-            self.due_soon.add(due.due_at, due.merchant_id);
+            self.due_soon.add(Instant::now() + due.due_at.since(now), due.merchant_id);
         }
     }
 
@@ -246,6 +250,7 @@ impl State {
             Started::Flying => self.show_in_flight(),
             Started::EndpointGone(outcome) => self.remember(*outcome, Verdict::Unknown),
             Started::SecretClosed(fault) => {
+                count_fault("secret");
                 tracing::error!(%merchant, %fault, "a webhook secret cannot be opened: nothing is sent");
                 self.put_to_rest(merchant);
                 self.come_to_nothing(merchant, delivery);
@@ -260,12 +265,27 @@ impl State {
             if !self.holdings.holds(landing.flight.lease) {
                 tracing::info!(%merchant, %delivery, "an attempt ended after its shard was lost: it does not count");
                 self.come_to_nothing(merchant, delivery);
-            } else if let Some((outcome, verdict)) = landing.judge(&self.parts.settings.retry) {
-                self.remember(outcome, verdict);
-            } else {
-                tracing::error!(%merchant, %delivery, "the sender panicked: the attempt does not count");
-                self.put_to_rest(merchant);
-                self.come_to_nothing(merchant, delivery);
+                continue;
+            }
+            match landing.judge(&self.parts.settings.retry) {
+                Judged::Counts(outcome, verdict) => {
+                    self.resting.attempted(merchant);
+                    self.remember(*outcome, verdict);
+                }
+                Judged::Ours(error) => {
+                    count_fault(error.cause());
+                    if !self.resting.contains(merchant) {
+                        tracing::warn!(%merchant, %delivery, %error, "an attempt that does not count");
+                    }
+                    self.put_to_rest(merchant);
+                    self.come_to_nothing(merchant, delivery);
+                }
+                Judged::Panicked => {
+                    count_fault("panic");
+                    tracing::error!(%merchant, %delivery, "the sender panicked: the attempt does not count");
+                    self.put_to_rest(merchant);
+                    self.come_to_nothing(merchant, delivery);
+                }
             }
         }
     }

@@ -37,7 +37,7 @@ use ipnet::IpNet;
 
 pub use addresses::is_public;
 pub use ports::is_allowed as is_port_allowed;
-pub use resolver::{DnsResolver, RESOLVE_TIMEOUT};
+pub use resolver::{DnsResolver, PROBE_NAME, RESOLVE_TIMEOUT};
 pub use scheme::Scheme;
 pub use target::{ADDRESSES_MAX, Target};
 pub use written::URL_BYTES_MAX;
@@ -56,6 +56,21 @@ pub enum UrlFault {
     /// The DNS knows no address of the host, or did not answer in time.
     #[error("the host of the URL has no address")]
     UnresolvableHost,
+}
+
+/// Why a connector gets no addresses.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LocateFault {
+    /// The guard refuses the URL.
+    Url(UrlFault),
+    /// Our own name servers do not answer: that says nothing about the URL.
+    ResolverAway,
+}
+
+impl From<UrlFault> for LocateFault {
+    fn from(fault: UrlFault) -> Self {
+        Self::Url(fault)
+    }
 }
 
 /// What the guard allows besides public addresses over https; nothing by default.
@@ -101,6 +116,12 @@ pub trait Resolve: Send + Sync {
     /// The answer must be complete: an implementation that knows only some of the addresses returns a fault,
     /// because the guard cannot check an address that it leaves out. It also limits its time itself.
     async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ResolveFault>;
+
+    /// Whether the name servers that we ask answer nothing at all, so that a name without an answer says
+    /// nothing about that name. A resolver that cannot tell says no.
+    async fn is_away(&self) -> bool {
+        false
+    }
 }
 
 /// The guard. Cheap to clone.
@@ -125,15 +146,36 @@ impl Guard {
 
     /// The verdict on a URL as the merchant sent it.
     ///
-    /// The API asks for it when a merchant sets the endpoint, and the connector for every new connection: a
-    /// name may resolve to other addresses by then.
+    /// The API asks for it when a merchant sets the endpoint.
     pub async fn judge(&self, url: &str) -> Result<Target, UrlFault> {
         let candidate = syntax::examine(url, self.policy.allow_http)?;
         let addresses = match &candidate.host {
             Host::Address(address) => vec![*address],
-            Host::Name(name) => self.resolve(name).await?,
+            Host::Name(name) => self.resolve(name).await.map_err(|_| UrlFault::UnresolvableHost)?,
         };
         Target::admit(candidate, addresses, &self.policy)
+    }
+
+    /// The same verdict, for a connector that opens a connection: a name may resolve to other addresses by
+    /// then. It tells a name without an answer from name servers without one.
+    pub async fn locate(&self, url: &str) -> Result<Target, LocateFault> {
+        let candidate = syntax::examine(url, self.policy.allow_http)?;
+        let addresses = match &candidate.host {
+            Host::Address(address) => vec![*address],
+            Host::Name(name) => match self.resolve(name).await {
+                Ok(addresses) => addresses,
+                Err(ResolveFault::NoRecords) => return Err(UrlFault::UnresolvableHost.into()),
+                Err(ResolveFault::TimedOut | ResolveFault::Failed(_)) => {
+                    let is_away = self.resolver.is_away().await;
+                    return Err(if is_away {
+                        LocateFault::ResolverAway
+                    } else {
+                        UrlFault::UnresolvableHost.into()
+                    });
+                }
+            },
+        };
+        Ok(Target::admit(candidate, addresses, &self.policy)?)
     }
 
     /// The URL in the form that an HTTP client takes, judged as far as possible without the DNS.
@@ -148,13 +190,12 @@ impl Guard {
         uri.build().map_err(|_| UrlFault::InvalidUrl)
     }
 
-    async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, UrlFault> {
+    async fn resolve(&self, name: &str) -> Result<Vec<IpAddr>, ResolveFault> {
         if names::is_unresolvable(name) {
-            return Err(UrlFault::UnresolvableHost);
+            return Err(ResolveFault::NoRecords);
         }
-        self.resolver.addresses(name).await.map_err(|fault| {
+        self.resolver.addresses(name).await.inspect_err(|fault| {
             tracing::debug!(name, %fault, "the host of an endpoint does not resolve");
-            UrlFault::UnresolvableHost
         })
     }
 }

@@ -8,6 +8,8 @@
 //! - Nothing is cached: each connection is one look-up, which notices a name that has moved to a private
 //!   address (rebinding), and a repaired name works at once. The recursive name server has a cache anyway,
 //!   and look-ups of the same name at the same time share one question.
+//! - A name without an answer may be the fault of its own name servers or of ours. So the resolver then asks
+//!   for [`PROBE_NAME`]: if that has no answer either, ours are away ([`Resolve::is_away`]).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -22,11 +24,21 @@ use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::system_conf::read_system_conf;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 
 use super::{Resolve, ResolveFault};
 
 /// How long resolving a name may take in all: both questions, aliases and repetitions.
 pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A name that every working DNS knows. "No such name" is an answer too.
+pub const PROBE_NAME: &str = "a.root-servers.net";
+
+/// How long the question for [`PROBE_NAME`] may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long its answer holds: many names without an answer are one question.
+const PROBE_KEPT: Duration = Duration::from_secs(1);
 
 /// How often the resolver repeats a question after silence or an error of the server, within the limit.
 const REPETITIONS: u8 = 2;
@@ -43,6 +55,9 @@ const NAMESERVER_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCA
 pub struct DnsResolver {
     resolver: TokioResolver,
     limit: Duration,
+    /// When the resolver last asked for the probe's name, and whether it got no answer. Whoever asks while
+    /// the question is under way waits for its answer.
+    probed: Mutex<Option<(Instant, bool)>>,
 }
 
 impl DnsResolver {
@@ -61,7 +76,7 @@ impl DnsResolver {
             .with_options(options(limit))
             .build()
             .map_err(|error| fault(&error))?;
-        Ok(Self { resolver, limit })
+        Ok(Self { resolver, limit, probed: Mutex::new(None) })
     }
 
     /// The addresses in the records of one type, none if the name has no such record.
@@ -89,9 +104,25 @@ impl Resolve for DnsResolver {
             tokio::try_join!(self.records(name.clone(), RecordType::A), self.records(name, RecordType::AAAA))
         };
         let (mut addresses, addresses_v6) =
-            tokio::time::timeout(self.limit, both).await.map_err(|_| ResolveFault::TimedOut)??;
+            timeout(self.limit, both).await.map_err(|_| ResolveFault::TimedOut)??;
         addresses.extend(addresses_v6);
         if addresses.is_empty() { Err(ResolveFault::NoRecords) } else { Ok(addresses) }
+    }
+
+    async fn is_away(&self) -> bool {
+        let mut probed = self.probed.lock().await;
+        if let Some((at, is_away)) = *probed
+            && at.elapsed() < PROBE_KEPT
+        {
+            return is_away;
+        }
+        let answer = timeout(PROBE_TIMEOUT, self.addresses(PROBE_NAME)).await;
+        let is_away = !matches!(answer, Ok(Ok(_) | Err(ResolveFault::NoRecords)));
+        if is_away {
+            tracing::warn!("our name servers do not answer: notifications to host names wait");
+        }
+        *probed = Some((Instant::now(), is_away));
+        is_away
     }
 }
 

@@ -1,22 +1,22 @@
 //! Opens connections, to the given addresses alone.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use http::Uri;
-use hyper_util::rt::TokioIo;
+use http::uri::Scheme;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tower_service::Service;
+use tokio_rustls::TlsConnector;
 
-use super::AttemptFault;
-use crate::guard::Guard;
+use super::connection::Stream;
+use super::{AttemptFault, Failure, SendError};
+use crate::guard::{Guard, LocateFault};
 
 /// How long an address may take while there is another one to try: a dead one must not use up the time limit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -25,63 +25,68 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 #[async_trait]
 pub(crate) trait Locate: Send + Sync + 'static {
     /// The addresses; the connector tries them one after the other.
-    async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, AttemptFault>;
+    async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, Failure>;
 }
 
 /// Gives judged addresses alone: each new connection needs a new verdict.
 #[async_trait]
 impl Locate for Guard {
-    async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, AttemptFault> {
-        let target = self.judge(&uri.to_string()).await?;
-        Ok(target.socket_addresses().collect())
+    async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, Failure> {
+        match self.locate(&uri.to_string()).await {
+            Ok(target) => Ok(target.socket_addresses().collect()),
+            Err(LocateFault::Url(fault)) => Err(Failure::Theirs(fault.into())),
+            Err(LocateFault::ResolverAway) => Err(Failure::Ours(SendError::Resolver)),
+        }
     }
 }
 
 /// Opens connections to located addresses. Every connection goes through it, whether the host is a name or an
 /// address.
-#[derive(Clone)]
 pub(super) struct Connector {
-    locate: Arc<dyn Locate>,
+    locate: Box<dyn Locate>,
+    tls: TlsConnector,
 }
 
 impl Connector {
-    pub(super) fn new(locate: impl Locate) -> Connector {
-        Connector { locate: Arc::new(locate) }
+    pub(super) fn new(locate: impl Locate, tls: ClientConfig) -> Connector {
+        Connector { locate: Box::new(locate), tls: Arc::new(tls).into() }
+    }
+
+    /// Connects to the host of the URI, with TLS if its scheme is https.
+    pub(super) async fn connect(&self, uri: &Uri) -> Result<Box<dyn Stream>, Failure> {
+        let stream = connect_first(self.locate.addresses(uri).await?).await?;
+        if uri.scheme() != Some(&Scheme::HTTPS) {
+            return Ok(Box::new(stream));
+        }
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let name = ServerName::try_from(host).map_err(|_| Failure::Theirs(AttemptFault::InvalidUrl))?;
+        match self.tls.connect(name, stream).await {
+            Ok(stream) => Ok(Box::new(stream)),
+            Err(fault) => Err(Failure::of(&fault)),
+        }
     }
 }
 
-impl Service<Uri> for Connector {
-    type Response = TokioIo<TcpStream>;
-    type Error = AttemptFault;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, AttemptFault>> + Send>>;
-
-    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), AttemptFault>> {
-        Poll::Ready(Ok(()))
+/// The first of the addresses that takes a connection.
+async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, Failure> {
+    let mut last = Failure::Theirs(AttemptFault::Connect(io::ErrorKind::AddrNotAvailable));
+    let mut addresses = addresses.into_iter();
+    while let Some(address) = addresses.next() {
+        let connecting = TcpStream::connect(address);
+        let connected = if addresses.len() == 0 {
+            connecting.await
+        } else {
+            let late = |_| Err(io::ErrorKind::TimedOut.into());
+            timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(late)
+        };
+        // A notification is one small write: waiting to fill a packet would only delay it.
+        match connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
+            Ok(stream) => return Ok(stream),
+            Err(fault) => last = Failure::of_connecting(&fault),
+        }
+        if let Failure::Ours(_) = last {
+            break;
+        }
     }
-
-    fn call(&mut self, uri: Uri) -> Self::Future {
-        let locate = self.locate.clone();
-        Box::pin(async move {
-            let mut last = AttemptFault::Connect(io::ErrorKind::AddrNotAvailable);
-            let mut addresses = locate.addresses(&uri).await?.into_iter();
-            while let Some(address) = addresses.next() {
-                let connecting = TcpStream::connect(address);
-                let connected = if addresses.len() == 0 {
-                    connecting.await
-                } else {
-                    let late = |_| Err(io::ErrorKind::TimedOut.into());
-                    timeout(CONNECT_TIMEOUT, connecting).await.unwrap_or_else(late)
-                };
-                match connected {
-                    Ok(stream) => {
-                        // A notification is one small write: waiting to fill a packet would only delay it.
-                        stream.set_nodelay(true).map_err(|fault| AttemptFault::Connect(fault.kind()))?;
-                        return Ok(TokioIo::new(stream));
-                    }
-                    Err(fault) => last = AttemptFault::Connect(fault.kind()),
-                }
-            }
-            Err(last)
-        })
-    }
+    Err(last)
 }

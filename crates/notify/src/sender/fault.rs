@@ -1,9 +1,10 @@
-//! Why an attempt failed: a few words that a merchant can act on.
+//! Why an attempt failed, in a few words that a merchant can act on; or why we could not make it.
 
 use std::error::Error;
 use std::io;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustls::CertificateError;
 
 /// Most characters kept of a TLS error.
@@ -36,6 +37,71 @@ pub enum AttemptFault {
     /// The endpoint answered with another status than 2xx.
     #[error("answered with status {}{}", .0, redirect(*.0))]
     Status(u16),
+}
+
+/// Why an attempt could not be made, for a reason of ours. It says nothing about the endpoint, so it must not
+/// count as an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// This process or this machine has no files or no memory left for a connection.
+    #[error("we could not send: too many open files or too little memory on our side")]
+    Resources,
+    /// Our own name servers do not answer, whatever the name.
+    #[error("we could not send: our name servers do not answer")]
+    Resolver,
+}
+
+impl SendError {
+    /// The cause, in one word: for metrics.
+    #[must_use]
+    pub fn cause(self) -> &'static str {
+        match self {
+            Self::Resources => "resources",
+            Self::Resolver => "resolver",
+        }
+    }
+}
+
+/// The cause that metrics count when the other side has ended a kept connection under a request.
+pub(super) const KEPT_CONNECTION: &str = "kept_connection";
+
+/// Counts a fault of ours: it has cost time and no attempt.
+pub(crate) fn count_fault(cause: &'static str) {
+    metrics::counter!("settle_delivery_faults_total", "cause" => cause).increment(1);
+}
+
+/// Why there is no response, and so who is to blame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The endpoint, its name or its network: the attempt counts.
+    Theirs(AttemptFault),
+    /// We: the attempt does not count.
+    Ours(SendError),
+}
+
+impl Failure {
+    /// The reason in an error of the network, however deep it is wrapped.
+    pub(super) fn of(fault: &io::Error) -> Failure {
+        match SendError::of(fault) {
+            Some(error) => Failure::Ours(error),
+            None => Failure::Theirs(AttemptFault::of(fault)),
+        }
+    }
+
+    /// The reason why an address took no connection.
+    pub(super) fn of_connecting(fault: &io::Error) -> Failure {
+        match SendError::of(fault) {
+            Some(error) => Failure::Ours(error),
+            None => Failure::Theirs(AttemptFault::Connect(fault.kind())),
+        }
+    }
+}
+
+impl SendError {
+    fn of(fault: &io::Error) -> Option<SendError> {
+        let ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        Errno::from_io_error(fault).filter(|number| ours.contains(number)).map(|_| SendError::Resources)
+    }
 }
 
 fn redirect(status: u16) -> &'static str {

@@ -17,9 +17,14 @@ pub enum Behaviour {
     Flood(Vec<u8>),
     /// Writes these bytes and then nothing more, keeping the connection open.
     Hang(Vec<u8>),
+    /// Writes these bytes and closes the connection.
+    AnswerAndClose(Vec<u8>),
     /// Closes the connection.
     Close,
 }
+
+/// What the receiver does with each request, by its number.
+type Script = Arc<dyn Fn(usize) -> Behaviour + Send + Sync>;
 
 /// A receiver, and the requests that have reached it.
 pub struct Receiver {
@@ -29,7 +34,19 @@ pub struct Receiver {
 }
 
 impl Receiver {
+    /// A receiver that does the same with every request.
     pub async fn start(behaviour: Behaviour, tls: Option<TlsAcceptor>) -> Receiver {
+        Receiver::doing(Arc::new(move |_| behaviour.clone()), tls).await
+    }
+
+    /// A receiver that has one behaviour for each request, whatever connection it comes over, and then closes
+    /// connections.
+    pub async fn script(behaviours: Vec<Behaviour>) -> Receiver {
+        let behaviour = move |request: usize| behaviours.get(request).cloned().unwrap_or(Behaviour::Close);
+        Receiver::doing(Arc::new(behaviour), None).await
+    }
+
+    async fn doing(behaviour: Script, tls: Option<TlsAcceptor>) -> Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let receiver = Receiver {
             address: listener.local_addr().unwrap(),
@@ -69,12 +86,16 @@ impl Receiver {
 
 async fn converse(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    behaviour: Behaviour,
+    behaviour: Script,
     requests: Arc<std::sync::Mutex<Vec<String>>>,
 ) {
     while let Some(request) = read_request(&mut stream).await {
-        requests.lock().unwrap().push(request);
-        match &behaviour {
+        let number = {
+            let mut requests = requests.lock().unwrap();
+            requests.push(request);
+            requests.len() - 1
+        };
+        match &behaviour(number) {
             Behaviour::Answer(bytes) => stream.write_all(bytes).await.unwrap(),
             Behaviour::Flood(head) => {
                 stream.write_all(head).await.unwrap();
@@ -86,6 +107,11 @@ async fn converse(
                 stream.write_all(bytes).await.unwrap();
                 stream.flush().await.unwrap();
                 std::future::pending::<()>().await;
+            }
+            Behaviour::AnswerAndClose(bytes) => {
+                stream.write_all(bytes).await.unwrap();
+                stream.flush().await.unwrap();
+                return;
             }
             Behaviour::Close => return,
         }

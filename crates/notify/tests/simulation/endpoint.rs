@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use settle_domain::seams::Clock;
 use settle_notify::notification::Notification;
-use settle_notify::sender::{Attempt, AttemptFault, Transport};
+use settle_notify::sender::{Attempt, AttemptFault, SendError, Transport};
 use settle_testing::virtual_time::pass;
 
 use crate::world::World;
@@ -64,7 +64,7 @@ impl Endpoints {
 
 #[async_trait::async_trait]
 impl Transport for Endpoints {
-    async fn attempt(&self, _url: &str, notification: Notification) -> Attempt {
+    async fn attempt(&self, _url: &str, notification: Notification) -> Result<Attempt, SendError> {
         let chance = &self.world.chance;
         let (mood, before, after) = (self.mood(), chance.once_in(150), chance.once_in(150));
         let travel = chance.up_to(Duration::from_millis(20));
@@ -72,7 +72,7 @@ impl Transport for Endpoints {
             self.die().await;
         }
         let failed = |fault| Attempt { response_status: None, fault: Some(fault) };
-        let Some(id) = self.world.sent(&notification) else { return failed(AttemptFault::Broken) };
+        let Some(id) = self.world.sent(&notification) else { return Ok(failed(AttemptFault::Broken)) };
         pass(travel).await;
         let attempt = match mood {
             Mood::Answers(status) if status < 300 => Attempt { response_status: Some(status), fault: None },
@@ -97,6 +97,6 @@ impl Transport for Endpoints {
         if after {
             self.die().await;
         }
-        attempt
+        Ok(attempt)
     }
 }

@@ -5,16 +5,13 @@ use std::process::ExitCode;
 use clap::Args;
 use secrecy::ExposeSecret;
 use serde::Serialize;
-use settle_notify::guard::{DnsResolver, RESOLVE_TIMEOUT, Resolve, ResolveFault};
+use settle_notify::guard::{DnsResolver, PROBE_NAME, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 use settle_store::Store;
 use settle_wiring::config::{Config, without_secrets};
 use settle_wiring::system::SystemEntropy;
 
 use super::{CommandError, explained};
 use crate::output::{self, OutputFormat};
-
-/// A name that every working DNS knows.
-const PROBE_NAME: &str = "a.root-servers.net";
 
 #[derive(Debug, Args)]
 pub(super) struct Doctor {

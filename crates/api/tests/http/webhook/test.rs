@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use settle_domain::signature::{TOLERANCE, verify};
 use settle_domain::time::Timestamp;
-use settle_notify::sender::{Attempt, AttemptFault};
+use settle_notify::sender::{Attempt, AttemptFault, SendError};
 
 use crate::service::{NOW, Setup};
 
@@ -15,6 +15,7 @@ on_both_stores! {
     every_key_of_the_result_when_delivered,
     every_key_of_the_result_when_refused,
     every_key_of_the_result_without_a_response,
+    every_key_of_the_result_when_we_could_not_send,
     one_signed_notification_goes_to_the_configured_endpoint,
     it_is_signed_with_the_current_secret,
     it_cannot_be_mistaken_for_money,
@@ -70,6 +71,16 @@ async fn every_key_of_the_result_without_a_response(setup: Setup) {
     let outcome = Attempt { response_status: None, fault: Some(fault.clone()) };
     let expected = json!({ "delivered": false, "status": null, "error": fault.to_string() });
     assert_eq!(result(setup, outcome).await, expected);
+}
+
+async fn every_key_of_the_result_when_we_could_not_send(setup: Setup) {
+    let merchant = setup.merchant().await;
+    merchant.set_webhook().await;
+    merchant.service.courier.fail(SendError::Resolver);
+    let mut result = merchant.post(PATH).await.ok();
+    result.as_object_mut().unwrap().remove("duration_ms").unwrap();
+    let error = SendError::Resolver.to_string();
+    assert_eq!(result, json!({ "delivered": false, "status": null, "error": error }));
 }
 
 async fn one_signed_notification_goes_to_the_configured_endpoint(setup: Setup) {

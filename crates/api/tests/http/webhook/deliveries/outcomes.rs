@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use serde_json::{Value, json};
-use settle_notify::sender::{Attempt, AttemptFault};
+use settle_notify::sender::{Attempt, AttemptFault, SendError};
 
 use crate::dispatch::{Dispatching, fault, status};
 use crate::service::Setup;
@@ -17,6 +17,7 @@ on_both_stores! {
     an_attempt_replaces_what_the_last_one_left,
     an_attempt_that_is_cut_off_does_not_count,
     an_attempt_that_the_sender_could_not_make_does_not_count,
+    a_fault_of_ours_spends_no_attempt,
     the_delay_is_measured_where_the_very_first_attempt_succeeds,
 }
 
@@ -118,6 +119,29 @@ async fn an_attempt_that_the_sender_could_not_make_does_not_count(setup: Setup) 
     assert_eq!(dispatching.row().await, before);
     dispatching.attempt(status(500)).await;
     assert_eq!(dispatching.row().await["attempts"], 1);
+}
+
+/// Whatever is wrong on our side: the row stays as it is, and the delivery is made when we can again.
+async fn a_fault_of_ours_spends_no_attempt(setup: Setup) {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _measuring = metrics::set_default_local_recorder(&recorder);
+    let mut dispatching = Dispatching::start(setup).await;
+    dispatching.settle().await;
+    let before = dispatching.row().await;
+    for error in [SendError::Resources, SendError::Resolver] {
+        dispatching.request().await.fail(error);
+        dispatching.nothing_is_recorded().await;
+        // Its merchant would rest for a moment.
+        dispatching.crash_and_restart().await;
+        assert_eq!(dispatching.row().await, before);
+    }
+    dispatching.attempt(status(200)).await;
+    assert_eq!(dispatching.row().await["attempts"], 1);
+    let rendered = recorder.handle().render();
+    for cause in ["resources", "resolver"] {
+        let line = format!("settle_delivery_faults_total{{cause=\"{cause}\"}} 1");
+        assert!(rendered.lines().any(|rendered| rendered == line), "{line}: {rendered}");
+    }
 }
 
 /// The delay of a redelivery depends on when somebody requested it, so it is not measured.
