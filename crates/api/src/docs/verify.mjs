@@ -3,6 +3,8 @@ import { createServer } from "node:http";
 
 const SECRET = process.env.WEBHOOK_SECRET;
 const TOLERANCE_SECONDS = 300;
+// A notification has about 1 kB.
+const BODY_BYTES_MAX = 1 << 20;
 if (!SECRET) throw new Error("WEBHOOK_SECRET is not set");
 
 function isAuthentic(timestamp, signature, body) {
@@ -15,7 +17,12 @@ function isAuthentic(timestamp, signature, body) {
 
 const server = createServer((request, response) => {
   const chunks = [];
-  request.on("data", (chunk) => chunks.push(chunk));
+  let length = 0;
+  request.on("data", (chunk) => {
+    length += chunk.length;
+    if (length > BODY_BYTES_MAX) request.destroy();
+    else chunks.push(chunk);
+  });
   request.on("end", () => {
     // The raw bytes: the signature is over these, not over parsed JSON.
     const body = Buffer.concat(chunks);

@@ -3,6 +3,8 @@
 declare(strict_types=1);
 
 const TOLERANCE_SECONDS = 300;
+// A notification has about 1 kB.
+const BODY_BYTES_MAX = 1 << 20;
 
 // What fails on the way must never be answered with 2xx.
 http_response_code(500);
@@ -15,8 +17,8 @@ function is_authentic(string $secret, string $timestamp, string $signature, stri
 }
 
 $secret = getenv('WEBHOOK_SECRET') ?: throw new RuntimeException('WEBHOOK_SECRET is not set');
-// The raw bytes: the signature is over these, not over parsed JSON.
-$body = (string) file_get_contents('php://input');
+// The raw bytes: the signature is over these, not over parsed JSON. What is longer is cut, and not authentic.
+$body = (string) file_get_contents('php://input', length: BODY_BYTES_MAX);
 $timestamp = $_SERVER['HTTP_SERVICE_TIMESTAMP'] ?? '';
 $signature = $_SERVER['HTTP_SERVICE_SIGNATURE'] ?? '';
 if (!is_authentic($secret, $timestamp, $signature, $body)) {

@@ -7,6 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SECRET = os.environ["WEBHOOK_SECRET"].encode()
 TOLERANCE_SECONDS = 300
+# A notification has about 1 kB.
+BODY_BYTES_MAX = 1 << 20
 
 
 def is_authentic(timestamp: str, signature: str, body: bytes) -> bool:
@@ -18,17 +20,33 @@ def is_authentic(timestamp: str, signature: str, body: bytes) -> bool:
 
 
 class Receiver(BaseHTTPRequestHandler):
+    timeout = 10
+
     def do_POST(self):
         # The raw bytes: the signature is over these, not over parsed JSON.
-        body = self.rfile.read(int(self.headers.get("content-length", "0")))
+        body = self.body()
         timestamp = self.headers.get("service-timestamp", "")
         signature = self.headers.get("service-signature", "")
-        if not is_authentic(timestamp, signature, body):
+        if body is None or not is_authentic(timestamp, signature, body):
             self.answer(400)
             return
         notification = json.loads(body)
         # Here, store `notification` under its service-delivery-id. Answer only then.
         self.answer(204)
+
+    def body(self) -> bytes | None:
+        """The whole body; None if it is too long."""
+        if "chunked" not in self.headers.get("transfer-encoding", ""):
+            length = int(self.headers.get("content-length", "0"))
+            return self.rfile.read(length) if length <= BODY_BYTES_MAX else None
+        body = b""
+        # Each chunk follows its length and ends a line; an empty one is the last.
+        while length := int(self.rfile.readline(20), 16):
+            if len(body) + length > BODY_BYTES_MAX:
+                return None
+            body += self.rfile.read(length)
+            self.rfile.readline(2)
+        return body
 
     def answer(self, status: int):
         self.send_response(status)

@@ -41,17 +41,25 @@ impl Receiver {
 
     /// The status of the answer to a notification.
     fn post(&self, headers: &[(&str, &str)], body: &str) -> u16 {
-        let mut request = format!(
-            "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {}\r\n",
-            body.len()
-        );
+        self.send(headers, &format!("content-length: {}\r\n\r\n{body}", body.len()))
+    }
+
+    /// The same when a proxy on the way cut the body into chunks.
+    fn post_in_chunks(&self, headers: &[(&str, &str)], body: &str) -> u16 {
+        let (first, rest) = body.split_at(body.len() / 3);
+        let chunk = |part: &str| format!("{:x}\r\n{part}\r\n", part.len());
+        let chunks = [first, rest, ""].map(chunk).concat();
+        self.send(headers, &format!("transfer-encoding: chunked\r\n\r\n{chunks}"))
+    }
+
+    fn send(&self, headers: &[(&str, &str)], rest: &str) -> u16 {
+        let mut request = "POST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n".to_owned();
         for (name, value) in headers {
             request = format!("{request}{name}: {value}\r\n");
         }
-        request = format!("{request}\r\n{body}");
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(format!("{request}{rest}").as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -90,6 +98,9 @@ fn check(program: &str, package: &str, file: &str) {
     let good = sign(SECRET.as_bytes(), now, body.as_bytes());
 
     assert_eq!(post(now, &good, &body), 204, "what the service signed");
+    let seconds = now.as_seconds().to_string();
+    let headers = [(TIMESTAMP_HEADER, seconds.as_str()), (SIGNATURE_HEADER, good.as_str())];
+    assert_eq!(receiver.post_in_chunks(&headers, &body), 204, "in chunks");
 
     assert_eq!(post(now, &good, &body.replace("1000.00", "9000.00")), 400, "another amount");
     assert_eq!(post(now, &good, &format!("{body}\n")), 400, "another byte");
