@@ -61,7 +61,11 @@ impl Outbox {
 
     /// Begins a transaction. Dropped without [`Work::commit`], it leaves no trace and wakes nobody.
     pub async fn begin(&self) -> StoreResult<Work> {
-        Ok(Work::new(self.store.begin().await?, self.clone()))
+        let tx = match &self.wakes {
+            Wakes::ThisProcess(_) => self.store.begin().await?,
+            Wakes::OtherProcesses => self.store.begin_patiently().await?,
+        };
+        Ok(Work::new(tx, self.clone()))
     }
 
     /// Tells the dispatchers of other processes that merchants have something due.

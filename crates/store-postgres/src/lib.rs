@@ -18,16 +18,17 @@ use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
 use settle_store::{CountChanges, Epochs, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{Connection, Postgres, Transaction};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 mod alerts;
 mod clearings;
+mod connections;
 mod convert;
 mod counts;
 mod deliveries;
 mod endpoints;
 mod error;
+mod gates;
 mod keys;
 mod master_keys;
 mod merchants;
@@ -39,14 +40,23 @@ mod settlements;
 #[cfg(feature = "testing")]
 pub mod testing;
 
+use connections::{Connections, Transaction};
 use error::store_error;
+use queue::Signs;
 
-/// How long a caller waits for a connection; this bounds the queue for connections.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
-/// The pool pings a connection that was idle for longer before it lends it.
-const TRUSTED_IDLE: Duration = Duration::from_secs(1);
+/// How long a process that starts waits for a server that starts as well.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a recorder waits for more callers to share its transaction.
 const CALLERS_AWAITED: Duration = Duration::from_millis(1);
+/// How the server finds out that a node has vanished, which nothing tells it: it asks the node's kernel after
+/// ten seconds of silence, and while it runs a statement it looks whether anybody still waits for it.
+const VANISHED_NODE_SETTINGS: [(&str, &str); 5] = [
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "20s"),
+    ("client_connection_check_interval", "5s"),
+];
 /// Settings that the server applies to all our sessions: limits on waiting, and one way to plan.
 ///
 /// Each statement has one plan (`force_generic_plan`). Otherwise the planner would plan every page again,
@@ -59,11 +69,12 @@ const CALLERS_AWAITED: Duration = Duration::from_millis(1);
 /// PostgreSQL would compile the statement first: the compiler (`jit`) is off as well.
 ///
 /// Inside a transaction our code waits for nothing but the database: a transaction that stands still for
-/// seconds belongs to a node that hangs. The server ends it before other nodes give up waiting for its locks,
-/// one of which may be the lock on the shards that they want to take over.
+/// seconds belongs to a node that hangs. The server ends it before a command gives up waiting for its locks;
+/// a request waits less, and a keeper asks again every second for the shards that it wants to take over.
+///
 const SESSION_SETTINGS: [(&str, &str); 12] = [
-    ("statement_timeout", "30s"),
-    ("lock_timeout", "10s"),
+    ("statement_timeout", "3s"),
+    ("lock_timeout", "1s"),
     ("idle_in_transaction_session_timeout", "5s"),
     ("max_parallel_workers_per_gather", "0"),
     ("plan_cache_mode", "force_generic_plan"),
@@ -110,10 +121,11 @@ pub struct UrlFault;
 
 /// A PostgreSQL database.
 pub struct PostgresStore {
-    pool: PgPool,
+    pool: Connections,
     /// How to connect without the session's limits.
     unlimited: PgConnectOptions,
     slices: SliceMemory,
+    signs: Signs,
 }
 
 /// Shows nothing: the options hold the password.
@@ -128,38 +140,36 @@ impl PostgresStore {
     pub fn new(url: &str, connections_max: u32) -> Result<PostgresStore, UrlFault> {
         // The parser's message may repeat the password.
         let options = PgConnectOptions::from_str(url).map_err(|_| UrlFault)?;
-        let unlimited = options.application_name("settle");
+        let unlimited = options.application_name("settle").options(VANISHED_NODE_SETTINGS);
         let options = unlimited.clone().options(SESSION_SETTINGS);
-        let pool = PgPoolOptions::new()
-            .max_connections(connections_max)
-            .acquire_timeout(ACQUIRE_TIMEOUT)
-            .test_before_acquire(false)
-            .before_acquire(|connection, meta| {
-                Box::pin(async move {
-                    // A restart of the database kills its connections. A connection used a moment ago is not
-                    // pinged: a ping each time would double the round trips of a request.
-                    if meta.idle_for > TRUSTED_IDLE {
-                        connection.ping().await.map(|()| true)
-                    } else {
-                        Ok(true)
-                    }
-                })
-            });
-        Ok(PostgresStore { pool: pool.connect_lazy_with(options), unlimited, slices: SliceMemory::default() })
+        Ok(PostgresStore {
+            pool: Connections::new(options, connections_max),
+            unlimited,
+            slices: SliceMemory::default(),
+            signs: Signs::default(),
+        })
+    }
+
+    fn transaction(&self, is_patient: bool) -> Box<dyn Tx> {
+        Box::new(PostgresTx {
+            number: TxNumber::next(),
+            inner: Box::new(self.pool.transaction(is_patient)),
+            epochs: Epochs::default(),
+            counts: CountChanges::default(),
+            recorded_at: None,
+            signs: self.signs.clone(),
+        })
     }
 }
 
 #[async_trait]
 impl Store for PostgresStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
-        let inner = self.pool.begin().await.map_err(store_error)?;
-        Ok(Box::new(PostgresTx {
-            number: TxNumber::next(),
-            inner,
-            epochs: Epochs::default(),
-            counts: CountChanges::default(),
-            recorded_at: None,
-        }))
+        Ok(self.transaction(false))
+    }
+
+    async fn begin_patiently(&self) -> StoreResult<Box<dyn Tx>> {
+        Ok(self.transaction(true))
     }
 
     /// A transaction is eight round trips and a commit, whatever its size, so callers should share one.
@@ -175,7 +185,7 @@ impl Store for PostgresStore {
     async fn migrate(&self) -> StoreResult<()> {
         // The migrator holds an advisory lock, so that nodes that start together take turns. A step, and the
         // wait for another node's steps, may take any time: the session's limits are for requests.
-        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT);
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(START_TIMEOUT);
         let pool = pool.connect_lazy_with(self.unlimited.clone());
         let migrated = migrations::migrator().run(&pool).await;
         pool.close().await;
@@ -215,13 +225,14 @@ impl Store for PostgresStore {
 struct PostgresTx {
     /// Distinguishes its locks from those of other transactions.
     number: TxNumber,
-    inner: Transaction<'static, Postgres>,
+    inner: Box<Transaction>,
     /// The epochs of the merchants that it has locked.
     epochs: Epochs,
     /// The changes of the counts, written at the commit.
     counts: CountChanges,
     /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.
     recorded_at: Option<Timestamp>,
+    signs: Signs,
 }
 
 #[async_trait]

@@ -50,6 +50,7 @@ impl MerchantWrites for PostgresTx {
     }
 
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
+        let _place = self.inner.pass_gates(merchants).await?;
         self.lock(LOCK, merchants).await
     }
 

@@ -1,5 +1,7 @@
 //! The queue of deliveries to send, and the shards, which say who may send them.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -19,11 +21,12 @@ use uuid::Uuid;
 use crate::convert::{At, array, column, id, merchant_array, number, optional_time, signed, time};
 use crate::deliveries::delivery;
 use crate::error::store_error;
-use crate::{ACQUIRE_TIMEOUT, PostgresStore, PostgresTx};
+use crate::{PostgresStore, PostgresTx, START_TIMEOUT};
 
 /// The first half of the keys of our advisory locks, which marks them as ours.
 const LOCK_CLASS: i32 = 0x005e_771e;
-/// The second half of the key of the lock that lease transactions hold, so that they take turns.
+/// The second half of the key of the lock that lease transactions hold, so that they take turns. No sign
+/// has it.
 const LEASE_TURN: i32 = 0;
 /// The channel on which dispatchers hear which merchants have something due.
 const CHANNEL: &str = "settle_due";
@@ -74,7 +77,10 @@ settle_store::statements! {
                coalesce(sum(deliveries_dead), 0)::bigint AS dead,
                min(next_due_at) FILTER (WHERE deliveries_pending > 0) AS first_due_at
         FROM merchant_counts";
-    cold "the start of a keeper" TAKE_PRESENCE = "SELECT pg_try_advisory_lock($1, $2)";
+    // `OFFSET 0` keeps the planner from drawing the key twice.
+    cold "the start of a keeper" TAKE_PRESENCE = "
+        SELECT lock_key, pg_try_advisory_lock($1, lock_key) AS is_ours
+        FROM (SELECT 1 + floor(random() * 2147483646)::integer AS lock_key OFFSET 0) AS drawn";
     cold "every few seconds" PING = "SELECT 1";
     hot NOTIFY = "SELECT pg_notify($1, $2)";
     // A keeper loses nothing if the database crashes and forgets a renewal.
@@ -91,7 +97,8 @@ settle_store::statements! {
     cold "once a second; as many rows as keepers" RENEW = "
         INSERT INTO keepers (keeper_id, lock_key, lease_until)
         VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')
-        ON CONFLICT (keeper_id) DO UPDATE SET lease_until = excluded.lease_until";
+        ON CONFLICT (keeper_id) DO UPDATE
+        SET lease_until = excluded.lease_until, lock_key = excluded.lock_key";
     cold "once a second; as many rows as keepers" FORGET_DEAD_KEEPERS = "
         DELETE FROM keepers
         WHERE keeper_id <> $1 AND (
@@ -174,13 +181,14 @@ impl QueueWrites for PostgresTx {
         sqlx::query(RELAX).execute(&mut *self.inner).await.map_err(store_error)?;
         let turn = sqlx::query(TAKE_TURN).bind(LOCK_CLASS).bind(LEASE_TURN);
         turn.execute(&mut *self.inner).await.map_err(store_error)?;
-        let present = sqlx::query_scalar(IS_PRESENT).bind(LOCK_CLASS).bind(lock_key(keeper));
+        let gone =
+            || StoreError::Unavailable("the session that shows that this process lives is gone".into());
+        let lock_key = self.signs.of(keeper).ok_or_else(gone)?;
+        let present = sqlx::query_scalar(IS_PRESENT).bind(LOCK_CLASS).bind(lock_key);
         if !present.fetch_one(&mut *self.inner).await.map_err(store_error)? {
-            return Err(StoreError::Unavailable(
-                "the session that shows that this process lives is gone".into(),
-            ));
+            return Err(gone());
         }
-        let renew = sqlx::query(RENEW).bind(keeper.0).bind(lock_key(keeper)).bind(lease.as_secs_f64());
+        let renew = sqlx::query(RENEW).bind(keeper.0).bind(lock_key).bind(lease.as_secs_f64());
         renew.execute(&mut *self.inner).await.map_err(store_error)?;
         let forget = sqlx::query(FORGET_DEAD_KEEPERS).bind(keeper.0).bind(LOCK_CLASS);
         forget.execute(&mut *self.inner).await.map_err(store_error)?;
@@ -233,23 +241,68 @@ impl QueueWrites for PostgresTx {
     }
 }
 
+/// The second halves of the keys of the locks that show that keepers of this process live.
+///
+/// Every sign has a new key. A connection may vanish so that the server notices it much later than we do: the
+/// server then still holds the old sign, which nobody can take, while the keeper shows a new one. The
+/// keeper's id stays, and with it its shards and their tokens, so nothing is sent twice.
+#[derive(Clone, Default)]
+pub(crate) struct Signs(Arc<Mutex<HashMap<KeeperId, i32>>>);
+
+impl Signs {
+    fn of(&self, keeper: KeeperId) -> Option<i32> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&keeper).copied()
+    }
+
+    fn shown(&self, keeper: KeeperId, lock_key: i32) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(keeper, lock_key);
+    }
+
+    /// The sign is gone, unless it has been replaced already.
+    fn gone(&self, keeper: KeeperId, lock_key: i32) {
+        let mut signs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if signs.get(&keeper) == Some(&lock_key) {
+            signs.remove(&keeper);
+        }
+    }
+}
+
 /// A separate session that holds a keeper's advisory lock, and listens.
 struct PostgresPresence {
     listener: PgListener,
+    keeper: KeeperId,
+    lock_key: i32,
+    signs: Signs,
 }
 
 impl PostgresPresence {
-    async fn take(options: PgConnectOptions, keeper: KeeperId) -> StoreResult<Option<PostgresPresence>> {
-        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(ACQUIRE_TIMEOUT);
+    async fn take(
+        options: PgConnectOptions,
+        keeper: KeeperId,
+        signs: Signs,
+    ) -> StoreResult<PostgresPresence> {
+        let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(START_TIMEOUT);
         // The session must last as long as the keeper.
         let pool: PgPool = pool.max_lifetime(None).idle_timeout(None).connect_lazy_with(options);
         let mut listener = PgListener::connect_with(&pool).await.map_err(store_error)?;
         // A new session would not hold the lock, so the loss of this one must become an error.
         listener.eager_reconnect(false);
-        let lock = sqlx::query_scalar(TAKE_PRESENCE).bind(LOCK_CLASS).bind(lock_key(keeper));
-        let locked: bool = lock.fetch_one(&mut listener).await.map_err(store_error)?;
+        let row = sqlx::query(TAKE_PRESENCE).bind(LOCK_CLASS).fetch_one(&mut listener).await;
+        let row = row.map_err(store_error)?;
+        if !column::<bool>(&row, "is_ours")? {
+            // Another keeper has drawn the same key: the next one will be another.
+            return Err(StoreError::Unavailable("the lock of the sign is taken".into()));
+        }
         listener.listen(CHANNEL).await.map_err(store_error)?;
-        Ok(locked.then_some(PostgresPresence { listener }))
+        let lock_key = column(&row, "lock_key")?;
+        signs.shown(keeper, lock_key);
+        Ok(PostgresPresence { listener, keeper, lock_key, signs })
+    }
+}
+
+impl Drop for PostgresPresence {
+    fn drop(&mut self) {
+        self.signs.gone(self.keeper, self.lock_key);
     }
 }
 
@@ -271,8 +324,8 @@ impl Presence for PostgresPresence {
 
 impl PostgresStore {
     pub(crate) async fn take_presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
-        let presence = PostgresPresence::take(self.unlimited.clone(), keeper).await?;
-        Ok(presence.map(|presence| Box::new(presence) as Box<dyn Presence>))
+        let taken = PostgresPresence::take(self.unlimited.clone(), keeper, self.signs.clone()).await?;
+        Ok(Some(Box::new(taken)))
     }
 
     pub(crate) async fn notify(&self, merchants: &[MerchantId]) -> StoreResult<()> {
@@ -282,13 +335,6 @@ impl PostgresStore {
         query.execute(&self.pool).await.map_err(store_error)?;
         Ok(())
     }
-}
-
-/// The second half of the key of a keeper's lock: the last, random bits of its id, never [`LEASE_TURN`].
-fn lock_key(keeper: KeeperId) -> i32 {
-    let bytes = keeper.0.as_bytes();
-    let bits = i32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
-    (bits & i32::MAX).max(LEASE_TURN + 1)
 }
 
 fn due_merchant(row: &PgRow) -> StoreResult<DueMerchant> {

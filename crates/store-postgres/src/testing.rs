@@ -32,7 +32,9 @@ pub async fn scratch() -> ScratchStore {
 /// When the database does not answer.
 pub async fn session(url: &str) -> PgConnection {
     let options: PgConnectOptions = url.parse().expect("a URL of PostgreSQL");
-    options.options(SESSION_SETTINGS).connect().await.expect("the database answers")
+    // A test fills whole tables with one statement.
+    let options = options.options(SESSION_SETTINGS).options([("statement_timeout", "60s")]);
+    options.connect().await.expect("the database answers")
 }
 
 /// The URL of a new, empty schema.

@@ -10,7 +10,7 @@ async fn a_transaction_that_stands_still_loses_its_locks() {
     let merchant = merchant(&*store).await;
     let mut still = store.begin().await.unwrap();
     still.merchant_lock(&[merchant]).await.unwrap();
-    let mut other = store.begin().await.unwrap();
+    let mut other = store.begin_patiently().await.unwrap();
     other.merchant_lock(&[merchant]).await.expect("it is to be had before the wait for it ends");
     let late = still.merchant_lock(&[merchant]).await;
     assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");

@@ -3,6 +3,7 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`chance`] | random draws that depend only on a seed |
+//! | [`proxy`] | a proxy that swallows the connections through it |
 //! | [`virtual_time`] | waiting under a paused clock |
 //! | [`on_both_stores!`] | a test on SQLite and one on PostgreSQL of each named function |
 //! | `binary` | runs the binary on a data folder and a store of its own |
@@ -23,6 +24,7 @@
 #[cfg(feature = "binary")]
 pub mod binary;
 pub mod chance;
+pub mod proxy;
 #[cfg(feature = "binary")]
 pub mod serving;
 pub mod virtual_time;

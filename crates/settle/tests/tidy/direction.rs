@@ -22,7 +22,11 @@ const CRATES: &[Crate] = &[
     Crate { folder: "store", may_use: &["domain"], tests_may_use: &[] },
     Crate { folder: "store-sqlite", may_use: &["domain", "store"], tests_may_use: &[] },
     // The model test compares both backends with each other.
-    Crate { folder: "store-postgres", may_use: &["domain", "store"], tests_may_use: &["store-sqlite"] },
+    Crate {
+        folder: "store-postgres",
+        may_use: &["domain", "store"],
+        tests_may_use: &["store-sqlite", "testing"],
+    },
     // It knows only the contract of a store; its tests run it on real stores.
     Crate {
         folder: "outbox",
@@ -48,8 +52,8 @@ const CRATES: &[Crate] = &[
     // a merchant's receiver does.
     Crate {
         folder: "api",
-        may_use: &["domain", "store", "outbox", "notify", "accounts", "engine"],
-        tests_may_use: &["store-sqlite", "store-postgres", "shards", "verify"],
+        may_use: &["domain", "store", "outbox", "shards", "notify", "accounts", "engine"],
+        tests_may_use: &["store-sqlite", "store-postgres", "verify"],
     },
     // The only crate of the service that names a backend: it opens the store that the settings name.
     Crate {
