@@ -24,7 +24,7 @@ use settle_domain::delivery::RetryPolicy;
 use settle_domain::ids::{AlertId, MerchantId};
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
-use settle_store::{Alert, Death, MerchantLock, PutOff, Store, StoreResult, Tx};
+use settle_store::{Alert, CALL_TIMEOUT, Death, MerchantLock, PutOff, Store, StoreResult, Tx, within};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -139,13 +139,7 @@ impl Alerter {
     /// Takes the alerts that are due, sends them, and records which were sent. Returns how many it took.
     /// After an error they are due again when [`HOLD`] is over.
     pub async fn look(&self) -> StoreResult<usize> {
-        let now = self.clock.now();
-        if !self.store.alert_any_due(now).await? {
-            return Ok(0);
-        }
-        let mut tx = self.store.begin().await?;
-        let alerts = tx.alert_take(now, now.plus(HOLD), TAKEN_MAX).await?;
-        tx.commit().await?;
+        let alerts = within(CALL_TIMEOUT, self.take()).await?;
         let taken = alerts.len();
         for alert in &alerts {
             // Without a transport the log line is the alert, and must come at least once.
@@ -158,12 +152,29 @@ impl Alerter {
             None => (alerts.iter().map(key).collect(), Vec::new()),
         };
         if taken > 0 {
-            let mut tx = self.store.begin().await?;
-            tx.alert_sent(&sent, self.clock.now()).await?;
-            tx.alert_put_off(&put_off).await?;
-            tx.commit().await?;
+            within(CALL_TIMEOUT, self.record(&sent, &put_off)).await?;
         }
         Ok(taken)
+    }
+
+    /// Takes the alerts that are due.
+    async fn take(&self) -> StoreResult<Vec<Alert>> {
+        let now = self.clock.now();
+        if !self.store.alert_any_due(now).await? {
+            return Ok(Vec::new());
+        }
+        let mut tx = self.store.begin().await?;
+        let alerts = tx.alert_take(now, now.plus(HOLD), TAKEN_MAX).await?;
+        tx.commit().await?;
+        Ok(alerts)
+    }
+
+    /// Records which alerts were sent, and when to try the others again.
+    async fn record(&self, sent: &[(MerchantId, AlertId)], put_off: &[PutOff]) -> StoreResult<()> {
+        let mut tx = self.store.begin().await?;
+        tx.alert_sent(sent, self.clock.now()).await?;
+        tx.alert_put_off(put_off).await?;
+        tx.commit().await
     }
 
     /// Sends all alerts at the same time, so that together they take no longer than one. Returns those that

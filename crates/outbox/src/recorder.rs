@@ -6,21 +6,31 @@
 //! best. On PostgreSQL, where a transaction is eight round trips whatever its size, the recorder waits a
 //! millisecond or two for four callers and more, so that they share one (`Store::callers_awaited`). With 32
 //! callers each store is a sixth faster its own way.
+//!
+//! A group does not wait for a merchant that somebody else has locked, such as an import. Whoever has
+//! settlements of that merchant waits aside, in a transaction of his own, and holds up nobody.
 
 use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, SettlementId};
-use settle_store::{BATCH_MAX, NewSettlement, StoreError};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
+use settle_store::{BATCH_MAX, CALL_TIMEOUT, MerchantLock, NewSettlement, StoreError};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Outbox;
+use crate::work::Work;
 
 /// Callers that wait for their turn; the next one waits until there is room.
 const WAITING_MAX: usize = 1_024;
 /// From how many callers on it is worth waiting for them.
 const EXPECTED_MIN: usize = 4;
+/// Callers that wait aside for a merchant that is locked; the next one is told to come again.
+const ASIDE_MAX: usize = 64;
+/// Who has waited for longer behind a transaction that failed is told that it failed: the next one would
+/// keep him waiting as long again.
+const BEHIND_FAILURE_MAX: Duration = Duration::from_secs(1);
 
 /// What became of one caller's settlements.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,21 +68,29 @@ type Answer = Result<Recorded, RecordError>;
 struct Job {
     settlements: Vec<NewSettlement>,
     answer: oneshot::Sender<Answer>,
+    came_at: Instant,
 }
 
 /// Records settlements for many callers at once. Cheap to clone; ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct Recorder {
     jobs: mpsc::Sender<Job>,
+    busy_since: BusySince,
 }
+
+/// Since when a group is being written.
+type BusySince = Arc<Mutex<Option<Instant>>>;
 
 impl Recorder {
     /// Starts a recorder.
     #[must_use]
     pub fn start(outbox: Outbox) -> Recorder {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
-        tokio::spawn(Worker { outbox }.run(waiting));
-        Recorder { jobs }
+        let busy_since = BusySince::default();
+        let worker =
+            Worker { outbox, busy_since: busy_since.clone(), aside: Arc::new(Semaphore::new(ASIDE_MAX)) };
+        tokio::spawn(worker.run(waiting));
+        Recorder { jobs, busy_since }
     }
 
     /// Records completed settlements, at most [`BATCH_MAX`], and enqueues their notifications: all of them or
@@ -80,13 +98,25 @@ impl Recorder {
     pub async fn record(&self, settlements: Vec<NewSettlement>) -> Answer {
         let (answer, answered) = oneshot::channel();
         let gone = || RecordError::from(StoreError::Unavailable("the recorder has ended".into()));
-        self.jobs.send(Job { settlements, answer }).await.map_err(|_| gone())?;
+        let job = Job { settlements, answer, came_at: Instant::now() };
+        self.jobs.send(job).await.map_err(|_| gone())?;
         answered.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// How long the transaction under way has taken so far.
+    #[must_use]
+    pub fn busy_for(&self) -> Duration {
+        let since = *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 }
 
+#[derive(Clone)]
 struct Worker {
     outbox: Outbox,
+    busy_since: BusySince,
+    /// Places for callers who wait aside.
+    aside: Arc<Semaphore>,
 }
 
 impl Worker {
@@ -126,14 +156,24 @@ impl Worker {
                 group.push(job);
             }
             let callers = group.len();
-            self.record_group(group).await;
+            self.busy(Some(Instant::now()));
+            let failed = self.record_group(group).await;
+            self.busy(None);
             let all = callers + waiting.len();
+            if let Some(fault) = failed {
+                left_over = answer_behind(&fault, left_over, &mut waiting);
+            }
             expected = if awaited.is_zero() || all < EXPECTED_MIN { 0 } else { all };
         }
     }
 
-    /// One transaction for all. If one of them is at fault each gets its own: nobody pays for another.
-    async fn record_group(&self, group: Vec<Job>) {
+    fn busy(&self, since: Option<Instant>) {
+        *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// One transaction for all. If one of them is at fault each gets its own: nobody pays for another. Gives
+    /// the fault if the store failed.
+    async fn record_group(&self, group: Vec<Job>) -> Option<RecordError> {
         let mut settlements = Vec::with_capacity(group.iter().map(|job| job.settlements.len()).sum());
         let (mut sizes, mut callers) = (Vec::new(), Vec::new());
         for mut job in group {
@@ -141,73 +181,158 @@ impl Worker {
             settlements.append(&mut job.settlements);
             callers.push(job.answer);
         }
-        // Whoever has gone away does not wait for the answer: what cannot be sent is let go.
-        match self.record(&settlements, &sizes).await {
+        match in_time(self.record_free(&settlements, &sizes)).await {
             Ok(answers) => {
-                for (caller, recorded) in callers.into_iter().zip(answers) {
-                    let _ = caller.send(Ok(recorded));
+                for ((caller, own), answer) in
+                    callers.into_iter().zip(parts(&settlements, &sizes)).zip(answers)
+                {
+                    self.answer(caller, own, Ok(answer));
                 }
             }
             // A lone caller: trying again would only repeat the fault.
-            Err(fault) if callers.len() == 1 => {
+            Err(fault) if callers.len() == 1 || matches!(fault, RecordError::Store(_)) => {
                 for caller in callers {
-                    let _ = caller.send(Err(fault.clone()));
+                    answer(caller, Err(fault.clone()));
                 }
+                return Some(fault).filter(|fault| matches!(fault, RecordError::Store(_)));
             }
-            Err(RecordError::Store(fault)) => {
-                for caller in callers {
-                    let _ = caller.send(Err(RecordError::Store(fault.clone())));
-                }
-            }
-            Err(RecordError::UnknownMerchants(_) | RecordError::Conflicts(_)) => {
-                let mut rest = settlements.as_slice();
-                for (caller, size) in callers.into_iter().zip(sizes) {
-                    let (own, others) = rest.split_at(size);
-                    rest = others;
-                    let answer = self.record(own, &[size]).await;
-                    let _ = caller.send(answer.map(|answers| answers.into_iter().next().unwrap_or_default()));
+            Err(_) => {
+                for (caller, own) in callers.into_iter().zip(parts(&settlements, &sizes)) {
+                    let answers = in_time(self.record_free(own, &[own.len()])).await;
+                    self.answer(caller, own, answers.map(|answers| answers.into_iter().next().flatten()));
                 }
             }
         }
+        None
     }
 
-    /// Records settlements in one transaction: each caller's after the other's, as many as the sizes say.
-    async fn record(
+    /// Answers a caller, or lets him wait aside if nothing was done because a merchant was not free.
+    fn answer(
+        &self,
+        caller: oneshot::Sender<Answer>,
+        own: &[NewSettlement],
+        done: Result<Option<Recorded>, RecordError>,
+    ) {
+        if let Some(done) = done.transpose() {
+            answer(caller, done);
+        } else if let Ok(place) = self.aside.clone().try_acquire_owned() {
+            let (worker, own) = (self.clone(), own.to_vec());
+            tokio::spawn(async move {
+                answer(caller, in_time(worker.record_when_free(&own)).await);
+                drop(place);
+            });
+        } else {
+            let crowded = "too many callers wait for merchants that are locked";
+            answer(caller, Err(StoreError::Unavailable(crowded.into()).into()));
+        }
+    }
+
+    /// Records in one transaction what belongs to merchants that are free: each caller's after the other's,
+    /// as many as the sizes say. Gives `None` for a caller with a merchant that is locked or unknown.
+    async fn record_free(
         &self,
         settlements: &[NewSettlement],
         sizes: &[usize],
-    ) -> Result<Vec<Recorded>, RecordError> {
-        let merchants: BTreeSet<MerchantId> =
-            settlements.iter().map(|settlement| settlement.merchant_id).collect();
-        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+    ) -> Result<Vec<Option<Recorded>>, RecordError> {
+        let merchants = merchants_of(settlements);
+        let mut work = self.outbox.begin().await?;
+        let lock = work.merchant_lock_free(&merchants).await?;
+        if lock.merchants().len() == merchants.len() {
+            let recorded = complete(work, &lock, settlements, sizes).await?;
+            return Ok(recorded.into_iter().map(Some).collect());
+        }
+        let is_free = |own: &[NewSettlement]| own.iter().all(|row| lock.holds(row.merchant_id));
+        let free: Vec<&[NewSettlement]> = parts(settlements, sizes).filter(|own| is_free(own)).collect();
+        let free_sizes: Vec<usize> = free.iter().map(|own| own.len()).collect();
+        let mut recorded = complete(work, &lock, &free.concat(), &free_sizes).await?.into_iter();
+        Ok(parts(settlements, sizes).map(|own| if is_free(own) { recorded.next() } else { None }).collect())
+    }
+
+    /// Records one caller's settlements when their merchants are free.
+    async fn record_when_free(&self, settlements: &[NewSettlement]) -> Answer {
+        let merchants = merchants_of(settlements);
         let mut work = self.outbox.begin().await?;
         let lock = work.merchant_lock(&merchants).await?;
         if lock.merchants().len() < merchants.len() {
             let unknown = merchants.into_iter().filter(|merchant| !lock.holds(*merchant));
             return Err(RecordError::UnknownMerchants(unknown.collect()));
         }
-        let completed = work.complete(&lock, settlements).await?;
-        if !completed.conflicting.is_empty() {
-            return Err(RecordError::Conflicts(completed.conflicting));
-        }
-        work.commit().await?;
-        let mut new: HashSet<_> = completed.recorded.into_iter().collect();
-        let mut rest = settlements;
-        let recorded = sizes.iter().map(|size| {
-            let (own, others) = rest.split_at(*size);
-            rest = others;
-            let mut recorded = Recorded::default();
-            for row in own {
-                // Of two callers with the same settlement the first has recorded it.
-                if new.remove(&(row.merchant_id, row.settlement_id)) {
-                    recorded.recorded += 1;
-                    recorded.notified += usize::from(completed.notified.contains(&row.merchant_id));
-                } else {
-                    recorded.unchanged += 1;
-                }
-            }
-            recorded
-        });
-        Ok(recorded.collect())
+        let recorded = complete(work, &lock, settlements, &[settlements.len()]).await?;
+        Ok(recorded.into_iter().next().unwrap_or_default())
     }
+}
+
+/// Whoever has gone away does not wait for the answer: what cannot be sent is let go.
+fn answer(caller: oneshot::Sender<Answer>, answer: Answer) {
+    let _ = caller.send(answer);
+}
+
+/// Answers those who have waited too long behind a transaction that failed. Gives the first of the others.
+fn answer_behind(
+    fault: &RecordError,
+    left_over: Option<Job>,
+    waiting: &mut mpsc::Receiver<Job>,
+) -> Option<Job> {
+    let mut next = left_over;
+    loop {
+        let job = next.take().or_else(|| waiting.try_recv().ok())?;
+        if job.came_at.elapsed() <= BEHIND_FAILURE_MAX {
+            return Some(job);
+        }
+        answer(job.answer, Err(fault.clone()));
+    }
+}
+
+/// The result of a transaction, or an error if it takes too long; it is then dropped.
+async fn in_time<T>(transaction: impl Future<Output = Result<T, RecordError>>) -> Result<T, RecordError> {
+    let late = |_| Err(StoreError::Unavailable("the database did not answer in time".into()).into());
+    timeout(CALL_TIMEOUT, transaction).await.unwrap_or_else(late)
+}
+
+fn merchants_of(settlements: &[NewSettlement]) -> Vec<MerchantId> {
+    let merchants: BTreeSet<MerchantId> =
+        settlements.iter().map(|settlement| settlement.merchant_id).collect();
+    merchants.into_iter().collect()
+}
+
+/// Each caller's settlements, which stand one after the other.
+fn parts<'a>(
+    settlements: &'a [NewSettlement],
+    sizes: &'a [usize],
+) -> impl Iterator<Item = &'a [NewSettlement]> {
+    let mut rest = settlements;
+    sizes.iter().map(move |size| {
+        let (own, others) = rest.split_at(*size);
+        rest = others;
+        own
+    })
+}
+
+/// Completes the settlements of callers, and commits.
+async fn complete(
+    mut work: Work,
+    lock: &MerchantLock,
+    settlements: &[NewSettlement],
+    sizes: &[usize],
+) -> Result<Vec<Recorded>, RecordError> {
+    let completed = work.complete(lock, settlements).await?;
+    if !completed.conflicting.is_empty() {
+        return Err(RecordError::Conflicts(completed.conflicting));
+    }
+    work.commit().await?;
+    let mut new: HashSet<_> = completed.recorded.into_iter().collect();
+    let recorded = parts(settlements, sizes).map(|own| {
+        let mut recorded = Recorded::default();
+        for row in own {
+            // Of two callers with the same settlement the first has recorded it.
+            if new.remove(&(row.merchant_id, row.settlement_id)) {
+                recorded.recorded += 1;
+                recorded.notified += usize::from(completed.notified.contains(&row.merchant_id));
+            } else {
+                recorded.unchanged += 1;
+            }
+        }
+        recorded
+    });
+    Ok(recorded.collect())
 }

@@ -286,3 +286,23 @@ async fn a_store_that_is_away_is_told_to_everyone(scratch: ScratchStore) {
         assert!(matches!(answer, Err(RecordError::Store(_))), "{answer:?}");
     }
 }
+
+/// On SQLite a transaction waits for the other one: whoever locks a merchant there locks the file.
+#[tokio::test]
+async fn a_merchant_that_is_locked_holds_up_its_callers_alone() {
+    let recording = Recording::start(settle_store_postgres::testing::scratch().await).await;
+    let (locked, free) = (recording.merchant().await, recording.merchant().await);
+    let mut holder = recording.store.begin().await.unwrap();
+    holder.merchant_lock(&[locked]).await.unwrap();
+    let held_up = recording.record([new(locked)]);
+    tokio::pin!(held_up);
+    tokio::select! {
+        biased;
+        answer = &mut held_up => panic!("its merchant is locked, it has {answer:?}"),
+        answer = async { tokio::join!(recording.record([new(free)]), recording.record([new(free)])) } => {
+            assert_eq!((answer.0.unwrap(), answer.1.unwrap()), (recorded(1), recorded(1)));
+        }
+    }
+    drop(holder);
+    assert_eq!(held_up.await.unwrap(), recorded(1), "it waited aside");
+}
