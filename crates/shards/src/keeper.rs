@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use settle_domain::ids::KeeperId;
 use settle_store::{CALL_TIMEOUT, Presence, StoreError, within};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
 
@@ -27,6 +27,17 @@ const RELEASE_TIMEOUT: Duration = RENEW_INTERVAL;
 /// How long giving everything back may take when the process stops.
 const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Where a keeper stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nobody is served: since then the keeper could not show that the process lives, or not renew.
+    Absent(Instant),
+    /// Another process serves, and this one takes over when that one ends.
+    StandingBy,
+    /// The shards that it holds are served.
+    Present,
+}
+
 /// Holds shards for the tenants of this process.
 pub struct Keeper {
     leases: Arc<dyn ShardLeases>,
@@ -41,6 +52,7 @@ pub struct Keeper {
     let_go: Arc<Notify>,
     /// A tenant has gone.
     gone: Arc<Notify>,
+    standing: watch::Sender<Standing>,
 }
 
 impl Keeper {
@@ -57,7 +69,14 @@ impl Keeper {
             desks: Vec::new(),
             let_go: Arc::default(),
             gone: Arc::default(),
+            standing: watch::Sender::new(Standing::Absent(now)),
         }
+    }
+
+    /// Where the keeper stands, now and later.
+    #[must_use]
+    pub fn standing(&self) -> watch::Receiver<Standing> {
+        self.standing.subscribe()
     }
 
     /// The shortest lease under which work of the given duration always ends before the shard can change
@@ -93,9 +112,15 @@ impl Keeper {
             // Counted from here: a sign that is lost later is shown again at once, before others notice.
             let next = Instant::now() + RENEW_INTERVAL;
             match shown {
-                Ok(Some(presence)) => self.keep(presence).await,
-                Ok(None) => tracing::debug!("another process serves: this one stands by"),
-                Err(error) => warn(&error, "to show that the process lives"),
+                Ok(Some(presence)) => {
+                    self.keep(presence).await;
+                    self.stands(Standing::Absent(Instant::now()));
+                }
+                Ok(None) => self.stands(Standing::StandingBy),
+                Err(error) => {
+                    self.stands(Standing::Absent(Instant::now()));
+                    warn(&error, "to show that the process lives");
+                }
             }
             sleep_until(next).await;
         }
@@ -149,8 +174,29 @@ impl Keeper {
                     tracing::info!(shards = leases.held.len(), share = leases.share, "shards are served");
                 }
                 self.publish();
+                self.stands(Standing::Present);
             }
-            Err(error) => warn(&error, "to renew the lease"),
+            Err(error) => {
+                self.stands(Standing::Absent(Instant::now()));
+                warn(&error, "to renew the lease");
+            }
+        }
+    }
+
+    /// Takes note of where it stands. A keeper that stays absent has been so since the first time.
+    fn stands(&self, now: Standing) {
+        let changed = self.standing.send_if_modified(|standing| {
+            let is_same =
+                matches!((*standing, now), (Standing::Absent(_), Standing::Absent(_))) || *standing == now;
+            if !is_same {
+                *standing = now;
+            }
+            !is_same
+        });
+        if changed && now == Standing::StandingBy {
+            tracing::warn!(
+                "another process sends from this database: this one stands by, and sends when that one ends"
+            );
         }
     }
 

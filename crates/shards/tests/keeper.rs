@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use settle_domain::ids::{KeeperId, MerchantId};
 use settle_shards::holdings::Holdings;
-use settle_shards::keeper::{Keeper, RENEW_INTERVAL};
+use settle_shards::keeper::{Keeper, RENEW_INTERVAL, Standing};
 use settle_shards::leases::ShardLeases;
 use settle_shards::tenancy::Tenancy;
 use settle_store::{LeaseToken, Leases, Presence, Shard, ShardLease, StoreError, StoreResult};
@@ -293,4 +293,34 @@ async fn what_other_processes_say_reaches_every_tenant() {
     // Too many to name.
     says.send(Ok(Vec::new())).unwrap();
     while !timeout(PATIENCE, first.told()).await.unwrap().heard_of_many {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_says_where_it_stands() {
+    let (database, says) = Database::new();
+    database.is_taken.store(true, Ordering::SeqCst);
+    let mut keeper = database.keeper();
+    let (tenant, mut standing) = (keeper.tenant(), keeper.standing());
+    assert!(matches!(*standing.borrow_and_update(), Standing::Absent(_)), "it has not begun");
+    tokio::spawn(keeper.run());
+    standing.changed().await.unwrap();
+    assert_eq!(*standing.borrow_and_update(), Standing::StandingBy);
+    database.is_taken.store(false, Ordering::SeqCst);
+    standing.changed().await.unwrap();
+    assert_eq!(*standing.borrow_and_update(), Standing::Present);
+    renewed(&tenant).await;
+    database.hangs.store(true, Ordering::SeqCst);
+    standing.changed().await.unwrap();
+    let Standing::Absent(since) = *standing.borrow_and_update() else { panic!("it cannot renew") };
+    says.send(Err(StoreError::Unavailable("the session is gone".into()))).unwrap();
+    settle_away().await;
+    assert_eq!(*standing.borrow(), Standing::Absent(since), "absent since the first time");
+    database.hangs.store(false, Ordering::SeqCst);
+    standing.changed().await.unwrap();
+    assert_eq!(*standing.borrow_and_update(), Standing::Present);
+}
+
+/// Lets a minute of virtual time pass.
+async fn settle_away() {
+    let _ = timeout(PATIENCE, std::future::pending::<()>()).await;
 }

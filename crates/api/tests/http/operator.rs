@@ -1,8 +1,13 @@
 //! The operator's listener: `/healthz`, `/readyz`, `/metrics`, and the operator API below.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde_json::json;
+use settle_api::OperatorState;
+use settle_shards::keeper::Standing;
+use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::merchant::Ask;
 use crate::service::Setup;
@@ -21,6 +26,7 @@ on_both_stores! {
     readyz_is_a_503_while_migrations_are_pending,
     readyz_is_a_503_while_draining,
     readyz_is_a_503_when_the_database_is_away,
+    readyz_says_where_the_dispatcher_stands,
     metrics_are_printed_for_prometheus,
     merchants_cannot_reach_it,
     what_it_does_not_know_is_refused_in_the_envelope,
@@ -66,6 +72,24 @@ async fn readyz_is_a_503_when_the_database_is_away(setup: Setup) {
     let answer = operator.get("/readyz").await;
     assert_eq!(answer.status, 503);
     assert_eq!(answer.json(), json!({ "status": "not ready", "reason": "the database does not answer" }));
+}
+
+async fn readyz_says_where_the_dispatcher_stands(setup: Setup) {
+    let scratch = setup.into_scratch().migrated().await;
+    let (stands, standing) = watch::channel(Standing::Present);
+    let operator =
+        Listener::start(OperatorState { dispatcher: Some(standing), ..state(scratch.share()) }).await;
+    let ready = |dispatcher: &str| json!({ "status": "ready", "dispatcher": dispatcher });
+    assert_eq!(operator.get("/readyz").await.ok(), ready("serving"));
+    stands.send_replace(Standing::StandingBy);
+    assert_eq!(operator.get("/readyz").await.ok(), ready("standing by"));
+    stands.send_replace(Standing::Absent(Instant::now()));
+    assert_eq!(operator.get("/readyz").await.ok(), ready("absent"), "it may come back at once");
+    stands.send_replace(Standing::Absent(Instant::now() - Duration::from_secs(16)));
+    let answer = operator.get("/readyz").await;
+    assert_eq!((answer.status, answer.json()["dispatcher"].as_str()), (503, Some("absent")));
+    let reason = "the dispatcher is absent: it cannot show in the database that it lives";
+    assert_eq!(answer.json()["reason"].as_str(), Some(reason));
 }
 
 async fn metrics_are_printed_for_prometheus(setup: Setup) {

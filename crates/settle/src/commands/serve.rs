@@ -23,6 +23,7 @@ use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::{Wake, pass_on};
+use settle_shards::keeper::Standing;
 use settle_wiring::Context;
 use settle_wiring::DispatchParts;
 use settle_wiring::config::Config;
@@ -122,10 +123,12 @@ impl Serve {
         } else {
             None
         };
-        let dispatcher = self.dispatch(&context, transport, wake.clone(), stop.clone())?;
+        let dispatching = self.dispatch(&context, transport, wake.clone(), stop.clone())?;
+        let (dispatcher, standing) = dispatching.unzip();
         let drained = drained(stop, merchants, dispatcher);
         if self.runs(Role::Operator) {
-            let state = operator_state(&context, messages, wake, metrics, draining);
+            let health = Health { draining, dispatcher: standing };
+            let state = operator_state(&context, messages, wake, metrics, health);
             let (bound, address) = (self.bound.operator.take(), context.config.operator.listen);
             let listener = listen(bound, "operator.listen", address).await?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
@@ -147,7 +150,7 @@ impl Serve {
         transport: Arc<dyn Transport>,
         wake: Wake,
         stop: watch::Receiver<bool>,
-    ) -> Result<Option<JoinHandle<()>>, CommandError> {
+    ) -> Result<Option<Dispatching>, CommandError> {
         let store = context.store.clone();
         if !self.runs(Role::Dispatch) {
             tokio::spawn(pass_on(wake, store));
@@ -160,17 +163,28 @@ impl Serve {
         let parts =
             DispatchParts { store, transport, ring: context.ring.clone(), wake, alerter: alerter.wake() };
         let dispatcher = settle_wiring::dispatcher(&context.config, parts);
+        let standing = keeper.standing();
         let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
         let clearer = tokio::spawn(vital(clearer.run(stopped(stop.clone()))));
         let keeper = tokio::spawn(vital(keeper.run()));
-        Ok(Some(tokio::spawn(async move {
+        let running = tokio::spawn(async move {
             vital(dispatcher.run(tenancy, stopped(stop))).await;
             // The keeper gives its shards back when the dispatcher, its tenant, has gone.
             let _ = keeper.await;
             let _ = alerter.await;
             let _ = clearer.await;
-        })))
+        });
+        Ok(Some((running, standing)))
     }
+}
+
+/// The dispatcher, its keeper and the alerter, and where the keeper stands.
+type Dispatching = (JoinHandle<()>, watch::Receiver<Standing>);
+
+/// What `/readyz` looks at besides the database.
+struct Health {
+    draining: Arc<AtomicBool>,
+    dispatcher: Option<watch::Receiver<Standing>>,
 }
 
 /// Runs a part without which the service would only seem alive. If it panics, the process ends, so that its
@@ -252,7 +266,7 @@ fn operator_state(
     messages: Arc<Messages>,
     wake: Wake,
     metrics: PrometheusHandle,
-    draining: Arc<AtomicBool>,
+    health: Health,
 ) -> OperatorState {
     let envelope = EnvelopeState {
         clock: Arc::new(SystemClock),
@@ -263,7 +277,8 @@ fn operator_state(
     let (store, recorder) = (context.store.clone(), Recorder::start(context.service_outbox(wake)));
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
     let operators = Lookups::default();
-    OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, draining }
+    let Health { draining, dispatcher } = health;
+    OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, draining, dispatcher }
 }
 
 /// Starts the metrics, before anything listens, so that every request is counted.

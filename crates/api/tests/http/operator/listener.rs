@@ -37,6 +37,7 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
         body_timeout: limits.body_timeout,
         metrics: PrometheusBuilder::new().build_recorder().handle(),
         draining: Arc::new(AtomicBool::new(false)),
+        dispatcher: None,
     }
 }
 
