@@ -5,6 +5,7 @@
 //! | [`kill_nine`] | it is killed again and again, on both stores |
 //! | [`graceful_stop`] | it is stopped in order, again and again, on both stores |
 //! | [`postgres_restarts`] | its database goes away and comes back |
+//! | [`half_open`] | its connections to the database vanish without a word |
 //! | [`three_nodes`] | of three nodes one stands still past its lease, and one is killed |
 //! | [`clearing`] | it is killed while it ends what waited for an endpoint that was cleared, on both stores |
 //! | [`late_outcomes`] | of two nodes one stands still, and comes back while the other makes its attempts |
@@ -25,6 +26,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_settle");
 mod clearing;
 mod cluster;
 mod graceful_stop;
+mod half_open;
 mod kill_nine;
 mod late_outcomes;
 mod load;

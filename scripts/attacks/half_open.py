@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Swallows every open connection to PostgreSQL, as a firewall does that has forgotten them, and measures how long the
+service under load records nothing, how long what it has recorded waits to be sent, what /readyz says, and SIGTERM.
+
+    scripts/attacks/half_open.py --binary target/release/settle --store postgres
+"""
+
+import http.server
+import json
+import os
+import threading
+import time
+from urllib.parse import urlsplit
+
+import common
+from proxy import Proxy
+
+WRITERS = 4
+READERS = 12
+# How long the load goes on before the connections vanish, and after. The lease runs out meanwhile.
+BEFORE_SECONDS = 5
+AFTER_SECONDS = 75
+
+
+class Receiver(http.server.BaseHTTPRequestHandler):
+    """Remembers when settlements arrived."""
+
+    arrived: dict[str, float] = {}
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        Receiver.arrived.setdefault(json.loads(body)["settlement_id"], time.monotonic())
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def main() -> None:
+    given = common.arguments(__doc__.splitlines()[0])
+    if given.store != "postgres":
+        raise SystemExit("--store postgres: SQLite has no connections that vanish")
+    url = urlsplit(os.environ["TEST_POSTGRES_URL"])
+    proxy = Proxy(url.hostname, url.port)
+    os.environ["TEST_POSTGRES_URL"] = url._replace(netloc=f"{url.username}@127.0.0.1:{proxy.port}").geturl()
+    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    settings = {
+        "SETTLE_WEBHOOK__ALLOW_HTTP": "true",
+        "SETTLE_WEBHOOK__ALLOW_NETWORKS": "127.0.0.0/8",
+        "SETTLE_API__REQUESTS_PER_SECOND": "0",
+    }
+    with common.service(given, **settings) as service:
+        merchant, key = service.merchant("Half open")
+        token = service.operator()
+        running = common.Running(service)
+        hook = {"webhook_url": f"http://127.0.0.1:{receiver.server_port}/", "webhook_secret": "s" * 32}
+        status, body = common.call(running.api, "PUT", "/v1/webhook", key, hook)
+        if status != 200:
+            raise SystemExit(body)
+        recorded: dict[str, float] = {}
+        ended = threading.Event()
+
+        def write() -> None:
+            number = 0
+            while not ended.is_set():
+                number += 1
+                row = common.settlement(number) | {"merchant_id": merchant}
+                try:
+                    status, _ = common.call(running.operator, "POST", "/operator/v1/settlements", token, row)
+                except OSError:
+                    status = 0
+                if status == 200:
+                    recorded[row["settlement_id"]] = time.monotonic()
+                ended.wait(0.05)
+
+        def read() -> None:
+            while not ended.is_set():
+                try:
+                    common.call(running.api, "GET", "/v1/settlements?limit=1", key)
+                except OSError:
+                    pass
+                ended.wait(0.01)
+
+        unready: list[float] = []
+
+        def watch() -> None:
+            while not ended.is_set():
+                status, _ = common.call(running.operator, "GET", "/readyz")
+                if status != 200:
+                    unready.append(time.monotonic())
+                ended.wait(0.25)
+
+        works = [write] * WRITERS + [read] * READERS + [watch]
+        threads = [threading.Thread(target=work, daemon=True) for work in works]
+        for thread in threads:
+            thread.start()
+        time.sleep(BEFORE_SECONDS)
+        proxy.swallow()
+        swallowed = time.monotonic()
+        time.sleep(AFTER_SECONDS)
+        ended.set()
+        over = time.monotonic()
+        for thread in threads:
+            thread.join(1)
+        time.sleep(2)
+        proxy.swallow()
+        stopped = running.stop()
+    times = sorted([swallowed, over, *(at for at in recorded.values() if at > swallowed)])
+    gap = max(later - earlier for earlier, later in zip(times, times[1:]))
+    waits = [Receiver.arrived.get(settlement, over) - at for settlement, at in recorded.items()]
+    missing = sum(settlement not in Receiver.arrived for settlement in recorded)
+    said = f"{unready[0] - swallowed:.1f} s to {unready[-1] - swallowed:.1f} s" if unready else "never"
+    print(
+        f"half-open connections: nothing recorded for {gap:.1f} s, of {len(recorded)} recorded the longest waited "
+        f"{max(waits):.1f} s to be sent and {missing} did not arrive, /readyz not ready: {said}, SIGTERM took {stopped:.1f} s"
+    )
+
+
+main()
