@@ -27,12 +27,15 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
 use settle_domain::ids::MerchantId;
 use settle_store::StoreResult;
-use sqlx::postgres::{PgConnectOptions, PgDatabaseError, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
-use sqlx::{ConnectOptions, Connection, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr};
+use sqlx::error::DatabaseError;
+use sqlx::postgres::{PgDatabaseError, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
+use sqlx::{Connection, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
+use crate::error::READ_ONLY_STATE;
 use crate::gates::{Caller, Gates};
+use crate::hosts::Hosts;
 
 /// How long a read may take in all: waiting for a connection, making one, the answer. An authenticated
 /// request makes two reads after the other when the first fails, and is answered within five seconds.
@@ -78,7 +81,7 @@ type Given = Vec<Either<PgQueryResult, PgRow>>;
 pub(crate) struct Connections(Arc<Shared>);
 
 struct Shared {
-    options: PgConnectOptions,
+    hosts: Hosts,
     /// A permit for each connection.
     all: Arc<Semaphore>,
     /// Permits for those that transactions may have.
@@ -115,12 +118,12 @@ pub(crate) struct Patient<'p>(&'p Connections);
 
 impl Connections {
     /// No connection yet: the first use connects.
-    pub(crate) fn new(options: PgConnectOptions, connections_max: u32) -> Connections {
+    pub(crate) fn new(hosts: Hosts, connections_max: u32) -> Connections {
         let all = usize::try_from(connections_max).unwrap_or(Semaphore::MAX_PERMITS);
         let now = Instant::now();
         let for_reads = if all > 1 { (all / READS_SHARE).max(1) } else { 0 };
         Connections(Arc::new(Shared {
-            options,
+            hosts,
             all: Arc::new(Semaphore::new(all)),
             for_transactions: Arc::new(Semaphore::new(all - for_reads)),
             connections_max,
@@ -164,7 +167,7 @@ impl Connections {
         if self.0.idle().away_until > Instant::now() {
             return Err(did_not_answer());
         }
-        let connection = limited(CONNECT_LIMIT, self.0.options.connect()).await;
+        let connection = limited(CONNECT_LIMIT, self.0.hosts.connect()).await;
         let now = Instant::now();
         if connection.as_ref().is_err_and(is_late) {
             self.0.idle().away_until = now + AWAY;
@@ -257,6 +260,10 @@ impl Loan {
         let given = limited(limit, session.connection.fetch_many(query).try_collect()).await;
         self.is_in_call = false;
         self.is_lost |= given.as_ref().is_err_and(ends_the_session);
+        if given.as_ref().is_err_and(is_read_only) {
+            self.is_lost = true;
+            self.connections.0.hosts.forget();
+        }
         given
     }
 }
@@ -391,6 +398,11 @@ fn ends_the_session(error: &Error) -> bool {
         Some(error) => !matches!(error.severity(), sqlx::postgres::PgSeverity::Error),
         None => true,
     }
+}
+
+/// Whether the server accepts no writes any more.
+fn is_read_only(error: &Error) -> bool {
+    error.as_database_error().and_then(DatabaseError::code).is_some_and(|code| code == READ_ONLY_STATE)
 }
 
 /// The first row.

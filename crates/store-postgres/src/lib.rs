@@ -9,7 +9,6 @@
 //! suite keeps the backends alike, and every difference says "differs because".
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -29,6 +28,7 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod gates;
+mod hosts;
 mod keys;
 mod master_keys;
 mod merchants;
@@ -42,6 +42,7 @@ pub mod testing;
 
 use connections::{Connections, Transaction};
 use error::store_error;
+use hosts::Hosts;
 use queue::Signs;
 
 /// How long a process that starts waits for a server that starts as well.
@@ -110,20 +111,21 @@ pub fn statements() -> Vec<Statement> {
         clearings::STATEMENTS,
         queue::STATEMENTS,
         alerts::STATEMENTS,
+        hosts::STATEMENTS,
     ]
     .concat()
 }
 
-/// A URL that does not name a PostgreSQL database.
+/// A URL that does not name a PostgreSQL database that accepts writes.
 #[derive(Debug, thiserror::Error)]
-#[error("not a PostgreSQL URL, such as postgres://user@host/database")]
+#[error("not a PostgreSQL URL, such as postgres://user@host/database or postgres://user@host,host/database")]
 pub struct UrlFault;
 
 /// A PostgreSQL database.
 pub struct PostgresStore {
     pool: Connections,
-    /// How to connect without the session's limits.
-    unlimited: PgConnectOptions,
+    /// The servers, without the session's limits.
+    unlimited: Hosts,
     slices: SliceMemory,
     signs: Signs,
 }
@@ -136,14 +138,15 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl PostgresStore {
-    /// The store in the database that the URL names, with a pool of connections. The first use connects.
+    /// The store in the database that the URL names, on one server or on the one of several that accepts
+    /// writes. The first use connects.
     pub fn new(url: &str, connections_max: u32) -> Result<PostgresStore, UrlFault> {
-        // The parser's message may repeat the password.
-        let options = PgConnectOptions::from_str(url).map_err(|_| UrlFault)?;
-        let unlimited = options.application_name("settle").options(VANISHED_NODE_SETTINGS);
-        let options = unlimited.clone().options(SESSION_SETTINGS);
+        let settled =
+            |options: PgConnectOptions| options.application_name("settle").options(VANISHED_NODE_SETTINGS);
+        let unlimited = Hosts::parse(url)?.map(settled);
+        let limited = unlimited.clone().map(|options| options.options(SESSION_SETTINGS));
         Ok(PostgresStore {
-            pool: Connections::new(options, connections_max),
+            pool: Connections::new(limited, connections_max),
             unlimited,
             slices: SliceMemory::default(),
             signs: Signs::default(),
@@ -186,7 +189,7 @@ impl Store for PostgresStore {
         // The migrator holds an advisory lock, so that nodes that start together take turns. A step, and the
         // wait for another node's steps, may take any time: the session's limits are for requests.
         let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(START_TIMEOUT);
-        let pool = pool.connect_lazy_with(self.unlimited.clone());
+        let pool = pool.connect_lazy_with(self.unlimited.writable().await.map_err(store_error)?);
         let migrated = migrations::migrator().run(&pool).await;
         pool.close().await;
         migrated.map_err(|fault| match fault {

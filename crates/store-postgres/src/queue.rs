@@ -11,7 +11,7 @@ use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{
     Ask, Claimed, DueMerchant, LeaseToken, Leases, MerchantLock, Presence, QueueDepth, QueueReads,
-    QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult,
+    QueueWrites, Shard, ShardLease, StoreError, StoreResult, fair_share,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
@@ -112,10 +112,12 @@ settle_store::statements! {
     cold "once a second; a row a shard" FREE = "
         UPDATE queue_shards SET keeper_id = NULL, token = NULL
         WHERE keeper_id IS NOT NULL AND keeper_id NOT IN (SELECT keeper_id FROM keepers)";
-    cold "once a second; a row a shard" HELD = "
-        SELECT shard, token, (SELECT count(*) FROM keepers) AS alive
+    // The last row has no shard.
+    cold "once a second; a row a shard, and one a keeper" HELD = "
+        SELECT shard, token, NULL::bigint AS alive, NULL::bigint AS before
         FROM queue_shards WHERE keeper_id = $1
-        UNION ALL SELECT NULL, NULL, (SELECT count(*) FROM keepers)";
+        UNION ALL
+        SELECT NULL, NULL, count(*), count(*) FILTER (WHERE keeper_id < $1) FROM keepers";
     cold "when shards change hands" TAKE = "
         UPDATE queue_shards SET keeper_id = $1, token = gen_random_uuid()
         WHERE shard IN (SELECT shard FROM queue_shards WHERE keeper_id IS NULL ORDER BY shard LIMIT $2)
@@ -196,10 +198,9 @@ impl QueueWrites for PostgresTx {
         let rows = sqlx::query(HELD).bind(keeper.0).fetch_all(&mut *self.inner).await;
         let rows = rows.map_err(store_error)?;
         let (last, rows) = rows.split_last().ok_or_else(|| StoreError::unexpected("no count"))?;
-        let alive = number(last, "alive")?;
+        let count = |name| Ok(usize::try_from(number(last, name)?).unwrap_or(usize::MAX));
+        let share = fair_share(count("alive")?, count("before")?);
         let mut held = rows.iter().map(shard_lease).collect::<StoreResult<Vec<_>>>()?;
-        let alive = usize::try_from(alive).unwrap_or(1).max(1);
-        let share = usize::try_from(SHARDS).unwrap_or(usize::MAX).div_ceil(alive);
         if let Some(missing) = share.checked_sub(held.len()).filter(|missing| *missing > 0) {
             let take = sqlx::query(TAKE).bind(keeper.0).bind(signed(missing as u64));
             let taken = take.fetch_all(&mut *self.inner).await.map_err(store_error)?;
@@ -324,7 +325,8 @@ impl Presence for PostgresPresence {
 
 impl PostgresStore {
     pub(crate) async fn take_presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
-        let taken = PostgresPresence::take(self.unlimited.clone(), keeper, self.signs.clone()).await?;
+        let options = self.unlimited.writable().await.map_err(store_error)?;
+        let taken = PostgresPresence::take(options, keeper, self.signs.clone()).await?;
         Ok(Some(Box::new(taken)))
     }
 

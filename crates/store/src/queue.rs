@@ -57,9 +57,17 @@ pub struct ShardLease {
 pub struct Leases {
     /// All shards that it holds.
     pub held: Vec<ShardLease>,
-    /// How many it should hold so that all processes hold equally many. A keeper that holds more gives the
-    /// excess back when its tenants have let go of it.
+    /// How many it should hold ([`fair_share`]). A keeper that holds more gives the excess back when its
+    /// tenants have let go of it.
     pub share: usize,
+}
+
+/// How many shards a keeper should hold, of so many that live, if so many of them come before it in the order
+/// of their ids. The shares add up to all shards, and none is larger than another by more than one.
+#[must_use]
+pub fn fair_share(alive: usize, before: usize) -> usize {
+    let (shards, alive) = (usize::try_from(SHARDS).unwrap_or(0), alive.max(1));
+    shards / alive + usize::from(before < shards % alive)
 }
 
 /// A merchant that has deliveries to send.
@@ -165,4 +173,21 @@ pub trait QueueWrites {
 
     /// Those of the given leases that still hold. Nobody can take their shards until this transaction ends.
     async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SHARDS, fair_share};
+
+    #[test]
+    fn every_number_of_keepers_shares_all_shards_evenly() {
+        let shards = usize::try_from(SHARDS).expect("a small number");
+        for alive in 1..=shards + 1 {
+            let shares: Vec<usize> = (0..alive).map(|before| fair_share(alive, before)).collect();
+            assert_eq!(shares.iter().sum::<usize>(), shards, "{alive} keepers: {shares:?}");
+            let even = shards / alive..=shards.div_ceil(alive);
+            assert!(shares.iter().all(|share| even.contains(share)), "{alive} keepers: {shares:?}");
+        }
+        assert_eq!(fair_share(0, 0), shards, "who asks lives");
+    }
 }
