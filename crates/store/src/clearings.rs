@@ -1,14 +1,14 @@
 //! Clearings: endpoints that were cleared while more deliveries waited than one transaction ends.
 //!
-//! [`endpoint_clear`](crate::EndpointWrites::endpoint_clear) raises the merchant's epoch, so that nothing that
-//! waited is ever sent, and ends a bounded number of deliveries in its own transaction: with few of them,
-//! which is the rule, it ends all. Otherwise it leaves a clearing behind, and a task ends the others in steps,
-//! each a short transaction under the merchant's lock. Until its step a delivery shows as pending, in lists
-//! and in counts alike, and a redelivery refuses it as it refuses every pending one. A row says what it is;
-//! nobody adds to it in mind.
+//! [`endpoint_clear`](crate::EndpointWrites::endpoint_clear) raises the merchant's epoch, so that nothing
+//! that waited is ever sent, and ends a bounded number of deliveries in its own transaction: with few of
+//! them, which is the rule, it ends all. Otherwise it leaves a clearing behind, and a task ends the others in
+//! steps, each a short transaction under the merchant's lock. Until its step a delivery shows as pending, in
+//! lists and in counts alike, and a redelivery refuses it as it refuses every pending one.
 //!
-//! Nothing but these steps changes a pending delivery of an earlier epoch: no claim finds it and no outcome is
-//! recorded. So a clearing only ever gets smaller, and goes on where it was after a crash between two steps.
+//! Nothing but these steps changes a pending delivery of an earlier epoch: no claim finds it and no outcome
+//! is recorded. So a clearing only ever gets smaller, and goes on where it was after a crash between two
+//! steps.
 
 use async_trait::async_trait;
 use settle_domain::ids::MerchantId;
@@ -46,8 +46,8 @@ pub trait ClearingReads {
 /// The steps of clearings.
 #[async_trait]
 pub trait ClearingWrites {
-    /// Ends deliveries of the merchant's oldest clearing, at most `ended_max`, first due first, as of the time
-    /// at which the endpoint was cleared. The clearing ends with its last delivery.
+    /// Ends deliveries of the merchant's oldest clearing, at most `ended_max`, first due first, as of the
+    /// time at which the endpoint was cleared. The clearing ends with its last delivery.
     async fn clearing_step(
         &mut self,
         lock: &MerchantLock,

@@ -142,8 +142,8 @@ impl Serve {
         Ok(())
     }
 
-    /// Starts the dispatcher, its keeper, the alerter and the clearer. Without the role `dispatch` it starts a task that
-    /// passes wake-ups on to the processes that have one.
+    /// Starts the dispatcher, its keeper, the alerter and the clearer. Without the role `dispatch` it starts
+    /// a task that passes wake-ups on to the processes that have one.
     fn dispatch(
         &self,
         context: &Context,
