@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Places without a credential: slow connections to both listeners, renewed whenever they are cut off.
+
+Bound: /healthz, /readyz and another merchant's requests, each on a new connection, are answered as without them. The slow
+ones come from the address of the client that measures, and then from many addresses.
+"""
+
+import asyncio
+import threading
+import time
+
+import common
+from crowd import SOURCES, connect, crowd
+
+# Who asks whether a service is well does not wait longer.
+ANSWER_SECONDS_MAX = 10
+
+
+async def drip(index: int, port: int, sources: list[str]) -> None:
+    """Sends a head byte by byte, and never its end."""
+    reader, writer = await connect(port, sources[index % len(sources)])
+    try:
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: settle\r\nx-slow: ")
+        while not reader.at_eof():
+            writer.write(b"a")
+            await writer.drain()
+            with_end = asyncio.wait_for(reader.read(1), 1)
+            try:
+                if not await with_end:
+                    return
+            except asyncio.TimeoutError:
+                pass
+    finally:
+        writer.transport.abort()
+
+
+class Fresh:
+    """Asks again and again, each time on a new connection."""
+
+    def __init__(self, port: int, path: str, key: str | None = None) -> None:
+        self.probe = common.Probe(port, path, key)
+        self.thread = threading.Thread(target=self._ask, args=(port, path, key), daemon=True)
+        self.stop = threading.Event()
+
+    def _ask(self, port: int, path: str, key: str | None) -> None:
+        while not self.stop.is_set():
+            started = time.perf_counter()
+            try:
+                status, _ = common.call(port, "GET", path, key)
+                self.probe.failures += status != 200
+            except OSError:
+                self.probe.failures += 1
+            self.probe.seconds.append(time.perf_counter() - started)
+            self.stop.wait(0.02)
+
+    def __enter__(self) -> "Fresh":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.thread.join(common.ANSWER_SECONDS_MAX + 1)
+
+
+def asked(running, key: str, seconds: float) -> str:
+    """The figures of the three, measured at the same time."""
+    health = Fresh(running.operator, "/healthz")
+    ready = Fresh(running.operator, "/readyz")
+    merchant = Fresh(running.api, "/v1/webhook", key)
+    with health, ready, merchant:
+        time.sleep(seconds)
+    named = [("healthz", health), ("readyz", ready), ("merchant", merchant)]
+    return "; ".join(f"{name} {each.probe.words()}" for name, each in named)
+
+
+def main() -> None:
+    common.ANSWER_SECONDS_MAX = ANSWER_SECONDS_MAX
+    given = common.arguments(__doc__, connections=2_000, operators=200, seconds=10)
+    with common.service(given) as service, service.serve() as running:
+        _, key = service.merchant("Quiet")
+        lines = [f"quiet: {asked(running, key, given.seconds)}"]
+        for name, sources in [("one address", SOURCES[:1]), ("many addresses", SOURCES)]:
+            with (
+                crowd(drip, given.connections, running.api, sources),
+                crowd(drip, given.operators, running.operator, sources),
+            ):
+                lines.append(f"{name}: {asked(running, key, given.seconds)}")
+    numbers = f"{given.connections} and {given.operators} slow connections"
+    print(f"{numbers}, {given.store}: " + " | ".join(lines))
+
+
+if __name__ == "__main__":
+    main()
