@@ -119,6 +119,7 @@ class Service:
             "SETTLE_API__LISTEN": self.api.removeprefix("http://"),
             "SETTLE_OPERATOR__LISTEN": self.operator.removeprefix("http://"),
             "SETTLE_API__REQUESTS_PER_SECOND": "0",
+            "SETTLE_API__WRONG_CREDENTIALS_PER_SECOND": "0",
             "SETTLE_WEBHOOK__NAMESERVERS": nameserver,
             "SETTLE_WEBHOOK__ALLOW_NETWORKS": NETWORK,
         }

@@ -5,10 +5,10 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use settle_domain::credential::{Credential, CredentialHash, CredentialKind};
 use settle_domain::ids::MerchantId;
-use settle_store::{AuthenticatedKey, StoreResult};
+use settle_store::AuthenticatedKey;
 
-use crate::error::ApiError;
-use crate::http::bearer;
+use crate::error::{ApiError, LookupError};
+use crate::http::{Source, bearer};
 use crate::state::ApiState;
 
 /// The merchant whose key the request carries. Whatever a handler reads or writes is this merchant's.
@@ -24,18 +24,24 @@ impl FromRequestParts<ApiState> for Caller {
     async fn from_request_parts(parts: &mut Parts, state: &ApiState) -> Result<Caller, ApiError> {
         let credential = bearer(CredentialKind::ApiKey, &parts.headers);
         let credential = credential.map_err(|_| ApiError::InvalidCredentials)?;
-        let key = authenticate(state, &credential).await?.ok_or(ApiError::InvalidCredentials)?;
+        let key = authenticate(state, Source::of_request(parts), &credential)
+            .await?
+            .ok_or(ApiError::InvalidCredentials)?;
         tracing::Span::current().record("merchant_id", tracing::field::display(key.merchant_id));
-        state.rate_limiter().admit(key.key_id).map_err(ApiError::Locked)?;
+        state.rate_limiter().admit(key.merchant_id).map_err(ApiError::Locked)?;
         Ok(Caller { merchant_id: key.merchant_id })
     }
 }
 
 /// Looks the key up, together with other requests that carry the same one.
-async fn authenticate(state: &ApiState, credential: &Credential) -> StoreResult<Option<AuthenticatedKey>> {
+async fn authenticate(
+    state: &ApiState,
+    source: Source,
+    credential: &Credential,
+) -> Result<Option<AuthenticatedKey>, LookupError> {
     let look = |hashes: Vec<CredentialHash>| {
         let store = state.store.clone();
         async move { store.key_authenticate(&hashes).await }
     };
-    state.keys().authenticate(state.ring.hashes(credential), look).await
+    state.keys().authenticate(source, state.ring.hashes(credential), look).await
 }

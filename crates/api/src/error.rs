@@ -4,6 +4,8 @@
 //! (`http/envelope.rs`) writes the body from it in the caller's language. So one place renders every error,
 //! wherever it arises.
 
+use std::time::Duration;
+
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use settle_domain::error_code::{ErrorCode, FieldFault};
@@ -17,8 +19,12 @@ const RETRY_AFTER_SECONDS: u32 = 2;
 pub enum ApiError {
     /// The key is missing, malformed, unknown or revoked; the answer does not say which.
     InvalidCredentials,
-    /// The key has made too many requests.
+    /// The caller has asked for too much at once.
     Locked(RateLimited),
+    /// The source of the request has given too many wrong credentials.
+    Guessed(RateLimited),
+    /// The request names no host, or more than one.
+    InvalidHost,
     /// There is no such thing, or it is another merchant's.
     NotFound,
     /// The router knows the path but not the method. It adds `Allow`.
@@ -70,15 +76,63 @@ pub enum TokenFault {
     Invalid,
 }
 
-/// What a caller learns who has made too many requests.
+/// What a caller learns who has asked for too much at once.
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimited {
-    /// Seconds until the limiter admits the next request.
-    pub retry_after_seconds: u64,
-    /// How many requests the limiter admits at once.
-    pub quota: u32,
-    /// Seconds until the limiter admits that many again.
-    pub window_seconds: u32,
+    /// The name of the limit.
+    pub name: &'static str,
+    /// How long until it is worth trying again.
+    pub retry_after: Duration,
+    /// How much is allowed.
+    pub quota: Quota,
+}
+
+/// How much a limit allows.
+#[derive(Debug, Clone, Copy)]
+pub enum Quota {
+    /// Requests in a time.
+    Requests {
+        /// How many at once.
+        number: u32,
+        /// Seconds until as many are allowed again.
+        window_seconds: u32,
+    },
+    /// Requests under way at once.
+    Concurrent(usize),
+    /// Bytes of answers that the caller has not read yet.
+    Bytes(usize),
+}
+
+impl RateLimited {
+    /// Whole seconds, rounded up, so that a caller who waits that long is admitted.
+    fn retry_after_seconds(&self) -> u64 {
+        self.retry_after.as_secs() + u64::from(self.retry_after.subsec_nanos() > 0)
+    }
+
+    /// The value of `RateLimit-Policy`.
+    fn policy(&self) -> String {
+        let name = self.name;
+        match self.quota {
+            Quota::Requests { number, window_seconds } => format!("\"{name}\";q={number};w={window_seconds}"),
+            Quota::Concurrent(number) => format!("\"{name}\";q={number};qu=\"concurrent-requests\""),
+            Quota::Bytes(number) => format!("\"{name}\";q={number};qu=\"content-bytes\""),
+        }
+    }
+}
+
+/// Why a credential could not be looked up.
+#[derive(Debug)]
+pub enum LookupError {
+    /// The store failed.
+    Store(StoreError),
+    /// The source of the request has given too many wrong ones.
+    Guessed(RateLimited),
+}
+
+impl From<StoreError> for LookupError {
+    fn from(fault: StoreError) -> LookupError {
+        LookupError::Store(fault)
+    }
 }
 
 /// What the outermost layer writes the envelope from.
@@ -92,6 +146,9 @@ pub struct ErrorBody {
     pub details: Vec<String>,
     /// What the log says, under the request id.
     pub cause: Option<String>,
+    /// Whether a stranger can cause it at will, by a credential that does not hold: the log then has one line
+    /// for many.
+    pub is_tallied: bool,
 }
 
 impl ApiError {
@@ -104,10 +161,10 @@ impl ApiError {
         };
         match self {
             Self::InvalidCredentials => plain(ErrorCode::InvalidCredentials),
-            Self::Locked(_) => plain(ErrorCode::Locked),
+            Self::Locked(_) | Self::Guessed(_) => plain(ErrorCode::Locked),
             Self::NotFound => plain(ErrorCode::NotFound),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::NotFound),
-            Self::InvalidBody(BodyFault::Unreadable) => plain(ErrorCode::InvalidBody),
+            Self::InvalidHost | Self::InvalidBody(BodyFault::Unreadable) => plain(ErrorCode::InvalidBody),
             Self::InvalidBody(BodyFault::TooLarge) => (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidBody),
             Self::InvalidBody(BodyFault::WrongType) => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidBody)
@@ -133,15 +190,14 @@ impl ApiError {
             Self::AccessToken(_) => {
                 vec![(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"operator\""))]
             }
-            Self::Locked(limited) => {
-                let seconds = limited.retry_after_seconds;
+            Self::Locked(limited) | Self::Guessed(limited) => {
+                let (name, seconds) = (limited.name, limited.retry_after_seconds());
                 let text =
                     |value: String| HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""));
-                let policy = format!("\"key\";q={};w={}", limited.quota, limited.window_seconds);
                 vec![
                     (header::RETRY_AFTER, HeaderValue::from(seconds)),
-                    (HeaderName::from_static("ratelimit"), text(format!("\"key\";r=0;t={seconds}"))),
-                    (HeaderName::from_static("ratelimit-policy"), text(policy)),
+                    (HeaderName::from_static("ratelimit"), text(format!("\"{name}\";r=0;t={seconds}"))),
+                    (HeaderName::from_static("ratelimit-policy"), text(limited.policy())),
                 ]
             }
             Self::Unavailable(_) | Self::AccessUnverifiable(_) => {
@@ -149,6 +205,7 @@ impl ApiError {
             }
             Self::NotFound
             | Self::MethodNotAllowed
+            | Self::InvalidHost
             | Self::InvalidBody(_)
             | Self::Validation(_)
             | Self::EndpointNotConfigured
@@ -165,7 +222,8 @@ impl IntoResponse for ApiError {
         let mut response = Response::default();
         *response.status_mut() = status;
         response.headers_mut().extend(self.headers());
-        let mut body = ErrorBody { code, fields: None, details: Vec::new(), cause: None };
+        let is_tallied = matches!(self, Self::InvalidCredentials | Self::AccessToken(_) | Self::Guessed(_));
+        let mut body = ErrorBody { code, fields: None, details: Vec::new(), cause: None, is_tallied };
         match self {
             Self::Validation(fields) => body.fields = Some(fields),
             Self::AdminValidation(details) | Self::Conflict(details) => body.details = details,
@@ -174,14 +232,25 @@ impl IntoResponse for ApiError {
             }
             Self::InvalidCredentials
             | Self::Locked(_)
+            | Self::Guessed(_)
             | Self::NotFound
             | Self::MethodNotAllowed
+            | Self::InvalidHost
             | Self::InvalidBody(_)
             | Self::EndpointNotConfigured
             | Self::AccessToken(_) => {}
         }
         response.extensions_mut().insert(body);
         response
+    }
+}
+
+impl From<LookupError> for ApiError {
+    fn from(fault: LookupError) -> ApiError {
+        match fault {
+            LookupError::Store(fault) => ApiError::from(fault),
+            LookupError::Guessed(limited) => ApiError::Guessed(limited),
+        }
     }
 }
 

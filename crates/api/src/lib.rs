@@ -5,10 +5,10 @@
 //!
 //! `server.rs` accepts the connection, `http/envelope.rs` gives the request an id, a time limit and a span,
 //! and `router.rs` finds the handler. `Caller`, the handler's first argument, judges the key with one indexed
-//! read, which concurrent requests with the same key share, and takes from the key's rate bucket. The handler
-//! reads from the store; or it begins a transaction, locks the merchant, lets a function of the domain
-//! decide, writes and commits. On the way out the envelope renders an error in the caller's language, logs
-//! one line and counts.
+//! read, which concurrent requests with the same key share, and takes from the merchant's rate bucket. The
+//! handler reads from the store; or it begins a transaction, locks the merchant, lets a function of the
+//! domain decide, writes and commits. On the way out the envelope renders an error in the caller's language,
+//! logs one line and counts.
 //!
 //! The operator's listener has its own address and fewer connections, and the same envelope; `Operator`
 //! judges the token. `POST /operator/v1/settlements` parses the body element by element, names the problems,
@@ -47,9 +47,10 @@ pub mod router;
 pub mod server;
 mod settlements;
 mod state;
+mod test_deliveries;
 
 pub use language::{Language, Messages, MessagesFault};
-pub use limits::Limits;
+pub use limits::{Guessing, Limits};
 pub use openapi::{document, text as openapi_text};
 pub use operator::OperatorState;
 pub use state::{ApiState, Parts};

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use axum::http::HeaderMap;
 use axum::response::Response;
 use settle_domain::error_code::{ErrorCode, Level};
 use utoipa::openapi::path::{Parameter, ParameterBuilder, ParameterIn};
@@ -10,7 +11,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::{Components, InfoBuilder, LicenseBuilder, OpenApi, RefOr};
 
 use crate::error::{ApiError, Unserializable};
-use crate::http::json;
+use crate::http::Asset;
 use crate::operations::operations;
 use crate::refusals::{COMMON, ERROR_SCHEMA, header, responses};
 
@@ -108,7 +109,13 @@ pub fn text() -> Result<&'static str, &'static Unserializable> {
     TEXT.as_deref()
 }
 
+static ASSET: LazyLock<Result<Asset, String>> = LazyLock::new(|| {
+    let text = text().map_err(ToString::to_string)?;
+    Asset::new(text, "application/json").map_err(|fault| fault.to_string())
+});
+
 /// `GET /openapi.json`.
-pub(crate) async fn serve() -> Result<Response, ApiError> {
-    Ok(json(text()?))
+pub(crate) async fn serve(headers: HeaderMap) -> Result<Response, ApiError> {
+    let asset = ASSET.as_ref().map_err(|cause| ApiError::Internal(format!("openapi.json: {cause}")))?;
+    Ok(asset.answer(&headers))
 }

@@ -43,7 +43,8 @@ impl Refusal {
             }
             Self::Locked => own(
                 ErrorCode::Locked,
-                "Too many requests with this key. `Retry-After` says when to come back.",
+                "Too much at once: requests of this merchant, its test deliveries under way, pages that it has not \
+                 read, or wrong keys from this address. `Retry-After` says when to come back.",
             ),
             Self::NotFound => own(
                 ErrorCode::NotFound,
@@ -105,8 +106,8 @@ fn response(status: u16, code: ErrorCode, meaning: &str) -> Documented {
     }
     if status == 429 {
         response = response
-            .header("RateLimit", header("How many requests remain, and until when."))
-            .header("RateLimit-Policy", header("How many requests are admitted, and in which time."));
+            .header("RateLimit", header("The limit that was met, and when to come back."))
+            .header("RateLimit-Policy", header("How much the limit allows."));
     }
     response.build()
 }

@@ -9,9 +9,10 @@ use settle_notify::sender::Transport;
 use settle_outbox::Outbox;
 use settle_store::{AuthenticatedKey, Store};
 
-use crate::http::{EnvelopeState, Lookups, RateLimiter};
+use crate::http::{Answers, EnvelopeState, Lookups, RateLimiter, Tally};
 use crate::language::Messages;
 use crate::limits::Limits;
+use crate::test_deliveries::TestDeliveries;
 
 /// The parts a merchant API is made from.
 pub struct Parts {
@@ -43,14 +44,21 @@ struct Shared {
     parts: Parts,
     rate_limiter: RateLimiter,
     keys: Lookups<AuthenticatedKey>,
+    answers: Answers,
+    tests: TestDeliveries,
+    refused: Tally,
 }
 
 impl ApiState {
-    /// The state of a merchant API, with every key's bucket full.
+    /// The state of a merchant API, with every merchant's bucket full.
     #[must_use]
     pub fn new(parts: Parts) -> ApiState {
         let rate_limiter = RateLimiter::new(&parts.limits);
-        ApiState(Arc::new(Shared { parts, rate_limiter, keys: Lookups::default() }))
+        let keys = Lookups::new(parts.limits.guessing);
+        let answers = Answers::new(parts.limits.unread_bytes_max);
+        let tests = TestDeliveries::default();
+        let refused = EnvelopeState::refused();
+        ApiState(Arc::new(Shared { parts, rate_limiter, keys, answers, tests, refused }))
     }
 
     /// What the envelope layer works with.
@@ -60,6 +68,7 @@ impl ApiState {
             entropy: self.entropy.clone(),
             messages: self.messages.clone(),
             request_timeout: self.limits.request_timeout,
+            refused: self.0.refused.clone(),
         }
     }
 
@@ -68,7 +77,17 @@ impl ApiState {
         &self.0.keys
     }
 
-    /// Counts the requests of each key.
+    /// The long answers that callers have not read yet.
+    pub(crate) fn answers(&self) -> &Answers {
+        &self.0.answers
+    }
+
+    /// The test deliveries under way.
+    pub(crate) fn tests(&self) -> &TestDeliveries {
+        &self.0.tests
+    }
+
+    /// Counts the requests of each merchant.
     pub(crate) fn rate_limiter(&self) -> &RateLimiter {
         &self.0.rate_limiter
     }

@@ -21,8 +21,8 @@ const PATH: &str = "/operator/v1/settlements";
 const RETRY: Duration = Duration::from_millis(5);
 /// How long a caller repeats a failing call before it gives up.
 const GIVE_UP: Duration = Duration::from_secs(30);
-/// Connections of a steady rate: the operator's listener allows 64. A call that finds none free waits for
-/// one.
+/// Connections of a steady rate: the operator's listener allows 64 of one address. A call that finds none
+/// free waits for one.
 const CONNECTIONS_MAX: usize = 32;
 /// How long the last notification of a steady rate may take.
 const LAST_ARRIVAL: Duration = Duration::from_secs(30);

@@ -69,6 +69,7 @@ async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), BenchError> {
         entropy: Arc::new(SystemEntropy),
         messages: Arc::new(messages),
         request_timeout: REQUEST_TIMEOUT,
+        refused: EnvelopeState::refused(),
     };
     let answer = get(async move || json(page.clone()));
     let router = Router::new()

@@ -32,13 +32,23 @@ const DELIVERIES_REMEMBERED_MAX: usize = 100_000;
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The bounds of the listener. At a stop all delayed answers are given at once, so two seconds are enough.
-const LIMITS: ServerLimits = ServerLimits {
-    connections_max: 512,
-    header_timeout: Duration::from_secs(10),
-    write_timeout: Duration::from_secs(30),
-    shutdown_timeout: Duration::from_secs(2),
-};
+/// Connections at once, all of one service.
+const CONNECTIONS_MAX: usize = 512;
+/// How long a connection may be without a request: the service keeps those that it will use again.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// At a stop all delayed answers are given at once, so two seconds are enough.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The bounds of the listener.
+fn limits() -> ServerLimits {
+    ServerLimits {
+        connections_max: CONNECTIONS_MAX,
+        connections_per_source: CONNECTIONS_MAX,
+        header_timeout: HEADER_TIMEOUT,
+        shutdown_timeout: SHUTDOWN_TIMEOUT,
+        ..ServerLimits::default()
+    }
+}
 
 /// How the receiver answers good notifications. It refuses bad ones at once, and says why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +115,7 @@ impl Receiver {
             stop.await;
             stopped.send_replace(true);
         };
-        server::serve(self.listener, router.with_state(state), LIMITS, stop).await;
+        server::serve(self.listener, router.with_state(state), limits(), stop).await;
         desk.tally()
     }
 }

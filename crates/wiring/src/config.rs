@@ -63,12 +63,21 @@ pub struct Database {
 pub struct Api {
     /// Where it listens.
     pub listen: SocketAddr,
-    /// Requests per second and key; 0 is unlimited.
+    /// Requests per second and merchant; 0 is unlimited.
     pub requests_per_second: u32,
-    /// Requests a key may make at once.
+    /// Requests a merchant may make at once.
     pub requests_burst: NonZeroU32,
+    /// Wrong credentials per second and source; 0 is unlimited.
+    pub wrong_credentials_per_second: u32,
+    /// Wrong credentials a source may give at once.
+    pub wrong_credentials_burst: NonZeroU32,
     /// Connections served at once.
     pub connections_max: NonZeroU32,
+    /// Connections of one source at once.
+    pub connections_per_source: NonZeroU32,
+    /// The networks of proxies that name the source of a request.
+    #[serde(deserialize_with = "text::list")]
+    pub trusted_proxies: Vec<IpNet>,
     /// How long a client may take to send the head of a request.
     #[serde(deserialize_with = "text::duration")]
     pub header_timeout: Duration,

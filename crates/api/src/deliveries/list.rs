@@ -9,7 +9,8 @@ use utoipa::ToSchema;
 
 use super::{DeliverySchema, DeliveryStatusSchema};
 use crate::authentication::Caller;
-use crate::http::{Paging, PagingParameters, Parameters, serialized};
+use crate::error::{RateLimited, Unserializable};
+use crate::http::{Paging, PagingParameters, Parameters, json};
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
@@ -32,7 +33,7 @@ pub struct DeliveryPage {
 
 operation_errors! {
     /// What a list of deliveries can be refused for.
-    ListDeliveriesError { Validation(faults: Vec<FieldFault>) }
+    ListDeliveriesError { Validation(faults: Vec<FieldFault>), Locked(limited: RateLimited) }
 }
 
 /// List webhook deliveries
@@ -65,6 +66,7 @@ pub async fn list_deliveries(
     let Some(request) = request.filter(|_| faults.is_empty()) else {
         return Err(faults.into());
     };
+    state.answers().check(caller.merchant_id)?;
     let page = state.store.delivery_page(caller.merchant_id, status, request).await?;
     let body = DeliveryPage {
         deliveries: page.rows,
@@ -72,7 +74,8 @@ pub async fn list_deliveries(
         offset: request.offset(),
         total: page.total,
     };
-    Ok(serialized(&body)?)
+    let body = serde_json::to_vec(&body).map_err(Unserializable::from)?;
+    Ok(json(state.answers().hold(caller.merchant_id, body)?))
 }
 
 fn status_filter(parameters: &Parameters) -> Result<Option<DeliveryStatus>, FieldFault> {

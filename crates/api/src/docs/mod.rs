@@ -14,35 +14,49 @@ mod tests;
 
 use std::sync::LazyLock;
 
-use axum::http::{HeaderValue, header};
+use axum::body::Bytes;
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::error::ApiError;
+use crate::http::Asset;
 
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; \
                       form-action 'none'; frame-ancestors 'none'";
 
-static PAGE: LazyLock<Result<String, String>> = LazyLock::new(render::page);
+static PAGE: LazyLock<Result<Asset, String>> =
+    LazyLock::new(|| asset(render::page()?, "text/html; charset=utf-8"));
+static STYLE: LazyLock<Result<Asset, String>> =
+    LazyLock::new(|| asset(include_str!("style.css"), "text/css; charset=utf-8"));
+
+fn asset(text: impl Into<Bytes>, content_type: &'static str) -> Result<Asset, String> {
+    Asset::new(text, content_type).map_err(|fault| fault.to_string())
+}
+
+/// Renders and compresses the page before the first caller asks for it.
+pub fn prepare() {
+    LazyLock::force(&PAGE);
+    LazyLock::force(&STYLE);
+}
 
 /// `GET /docs`.
-pub(crate) async fn page() -> Response {
-    match &*PAGE {
-        Ok(page) => served(page, "text/html; charset=utf-8"),
-        Err(cause) => ApiError::Internal(format!("the docs page: {cause}")).into_response(),
-    }
+pub(crate) async fn page(headers: HeaderMap) -> Response {
+    served(&PAGE, &headers)
 }
 
 /// `GET /docs/style.css`.
-pub(crate) async fn style() -> Response {
-    served(include_str!("style.css"), "text/css; charset=utf-8")
+pub(crate) async fn style(headers: HeaderMap) -> Response {
+    served(&STYLE, &headers)
 }
 
-fn served(body: &'static str, content_type: &'static str) -> Response {
-    let mut response = Response::new(body.into());
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+fn served(asset: &Result<Asset, String>, headers: &HeaderMap) -> Response {
+    let asset = match asset {
+        Ok(asset) => asset,
+        Err(cause) => return ApiError::Internal(format!("the docs page: {cause}")).into_response(),
+    };
+    let mut response = asset.answer(headers);
+    let answered = response.headers_mut();
+    answered.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    answered.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     response
 }

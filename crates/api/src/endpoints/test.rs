@@ -12,6 +12,7 @@ use settle_store::StoreError;
 use utoipa::ToSchema;
 
 use crate::authentication::Caller;
+use crate::error::RateLimited;
 use crate::http::serialized;
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
@@ -34,13 +35,13 @@ pub struct TestDeliveryResult {
 
 operation_errors! {
     /// What a test delivery can be refused for.
-    TestWebhookError { EndpointNotConfigured }
+    TestWebhookError { EndpointNotConfigured, Locked(limited: RateLimited) }
 }
 
 /// Send a test delivery
 ///
 /// Sends one signed test delivery to the configured endpoint. It is never retried and does not appear in the
-/// delivery log.
+/// delivery log. A merchant may have two of them under way at once.
 #[utoipa::path(
     post,
     path = "/v1/webhook/test",
@@ -52,6 +53,7 @@ pub async fn test_webhook(
     caller: Caller,
     State(state): State<ApiState>,
 ) -> Result<Response, TestWebhookError> {
+    let _under_way = state.tests().begin(caller.merchant_id)?;
     let endpoint = state.store.endpoint_find(caller.merchant_id).await?;
     let Some(Endpoint { url, secret }) = endpoint else {
         return Err(TestWebhookError::EndpointNotConfigured);

@@ -2,14 +2,14 @@
 //! writes the error envelope, logs one line and counts.
 //!
 //! Input that is not HTTP gets no envelope. The HTTP library refuses a request line, a head or a length that
-//! it cannot read before our code sees it: with 400, 414 or 431, an empty body and the end of the connection.
+//! it cannot read before our code sees it: with 400 or 431, an empty body and the end of the connection.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
@@ -18,6 +18,9 @@ use settle_domain::ids::RequestId;
 use settle_domain::seams::{Clock, Entropy};
 use tracing::Instrument;
 
+use super::excerpt::Excerpt;
+use super::source::Source;
+use super::tally::Tally;
 use crate::error::{ApiError, ErrorBody};
 use crate::language::Messages;
 
@@ -34,6 +37,16 @@ pub struct EnvelopeState {
     pub messages: Arc<Messages>,
     /// How long a handler may take to answer.
     pub request_timeout: Duration,
+    /// Counts the requests whose credential does not hold.
+    pub refused: Tally,
+}
+
+impl EnvelopeState {
+    /// Nothing is refused yet.
+    #[must_use]
+    pub fn refused() -> Tally {
+        Tally::new("requests were refused for their credentials")
+    }
 }
 
 /// Wraps every request of a listener.
@@ -42,10 +55,11 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
     let accept_language = accepted(request.headers());
+    let source = request.extensions().get::<Source>().copied().unwrap_or_default();
     let span = tracing::info_span!(
         "request",
         %request_id,
-        %method,
+        method = %Excerpt(method.as_str()),
         route,
         merchant_id = tracing::field::Empty,
         operator_id = tracing::field::Empty,
@@ -54,11 +68,18 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
 
     let mut response = async {
         let mut response = answer(&state, request, next).await;
-        if let Some(error) = response.extensions_mut().remove::<ErrorBody>() {
-            write_error(&mut response, &error, &state.messages, accept_language.as_deref());
+        let error = response.extensions_mut().remove::<ErrorBody>();
+        if let Some(error) = &error {
+            write_error(&mut response, error, &state.messages, accept_language.as_deref());
         }
         let (status, elapsed) = (response.status().as_u16(), started.elapsed());
-        tracing::info!(status, duration_ms = elapsed.as_secs_f64() * 1_000.0, "answered");
+        let duration_ms = elapsed.as_secs_f64() * 1_000.0;
+        if error.is_some_and(|error| error.is_tallied) {
+            tracing::debug!(status, duration_ms, "answered");
+            state.refused.count(source);
+        } else {
+            tracing::info!(status, duration_ms, "answered");
+        }
         let labels = [("method", known(&method)), ("route", route), ("status", status.to_string())];
         metrics::counter!("settle_http_requests_total", &labels).increment(1);
         metrics::histogram!("settle_http_request_duration_seconds", &labels).record(elapsed.as_secs_f64());
@@ -68,6 +89,8 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
     .await;
 
     super::no_store(&mut response);
+    // An answer is what its type says, whatever a browser makes of its bytes.
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Ok(value) = HeaderValue::try_from(request_id.to_string()) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
@@ -76,6 +99,9 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
 
 /// Runs the handler. If it panics or takes too long, the answer is an error like any other.
 async fn answer(state: &EnvelopeState, request: Request, next: Next) -> Response {
+    if !names_one_host(&request) {
+        return ApiError::InvalidHost.into_response();
+    }
     let handled = AssertUnwindSafe(next.run(request)).catch_unwind();
     match tokio::time::timeout(state.request_timeout, handled).await {
         Ok(Ok(response)) => response,
@@ -86,6 +112,13 @@ async fn answer(state: &EnvelopeState, request: Request, next: Next) -> Response
         }
         Err(_) => ApiError::Unavailable("a handler took too long".to_owned()).into_response(),
     }
+}
+
+/// Whether the request names its host as RFC 9112 asks: once, and before HTTP/1.1 at most once. Those on the
+/// way who would each take another of two hosts cannot be led apart.
+fn names_one_host(request: &Request) -> bool {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    hosts == 1 || hosts == 0 && request.version() < Version::HTTP_11
 }
 
 /// The method as a label. Callers can invent methods; labels must stay few.

@@ -15,6 +15,11 @@ use settle_domain::credential::CredentialHash;
 use settle_store::StoreResult;
 use tokio::time::timeout;
 
+use super::guesses::Guesses;
+use super::source::Source;
+use crate::error::LookupError;
+use crate::limits::Guessing;
+
 /// How long a look may take. A connection to a database that is gone may never report it; without a limit
 /// every later request would wait behind that look.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,7 +36,12 @@ struct Looks<T> {
 }
 
 /// The looks under way. Cheap to clone.
-pub struct Lookups<T>(Arc<Mutex<HashMap<CredentialHash, Looks<T>>>>);
+pub struct Lookups<T>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    looks: Mutex<HashMap<CredentialHash, Looks<T>>>,
+    guesses: Guesses,
+}
 
 impl<T> Clone for Lookups<T> {
     fn clone(&self) -> Lookups<T> {
@@ -39,29 +49,37 @@ impl<T> Clone for Lookups<T> {
     }
 }
 
-impl<T> Default for Lookups<T> {
-    fn default() -> Lookups<T> {
-        Lookups(Arc::default())
+impl<T> Lookups<T> {
+    /// No look is under way, and every source has all its guesses.
+    #[must_use]
+    pub fn new(limits: Guessing) -> Lookups<T> {
+        Lookups(Arc::new(Inner { looks: Mutex::default(), guesses: Guesses::new(limits) }))
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> Lookups<T> {
-    /// Asks the database for the credential with these hashes. Of the requests that wait together only one
-    /// looks; if that look fails, each request looks for itself and gets the error of its own look.
+    /// Asks the database for the credential with these hashes, which came from this source. Of the requests
+    /// that wait together only one looks; if that look fails, each request looks for itself and gets the
+    /// error of its own look.
     pub async fn authenticate<F>(
         &self,
+        source: Source,
         hashes: Vec<CredentialHash>,
         look: impl Fn(Vec<CredentialHash>) -> F,
-    ) -> StoreResult<Option<T>>
+    ) -> Result<Option<T>, LookupError>
     where
         F: Future<Output = StoreResult<Option<T>>> + Send + 'static,
     {
         let Some(first) = hashes.first().copied() else { return Ok(None) };
+        let guesses = &self.0.guesses;
+        let leave = guesses.leave(source, first).await.map_err(LookupError::Guessed)?;
         let shared = look(hashes.clone());
-        match self.find(first, async move { shared.await.ok() }).await {
-            Some(found) => Ok(found),
-            None => look(hashes).await,
-        }
+        let found = match self.find(first, async move { shared.await.ok() }).await {
+            Some(found) => found,
+            None => look(hashes).await?,
+        };
+        guesses.judge(&leave, source, first, found.is_some()).map_err(LookupError::Guessed)?;
+        Ok(found)
     }
 
     /// Joins the next look, or starts it; gives `None` when the look failed.
@@ -70,7 +88,7 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
         F: Future<Output = Option<Option<T>>> + Send + 'static,
     {
         let waiting = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.0.looks.lock().unwrap_or_else(PoisonError::into_inner);
             let looks = all.entry(hash).or_insert(Looks { begun: None, next: None });
             if let Some(next) = &looks.next {
                 next.clone()
@@ -100,7 +118,7 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
     }
 
     fn change(&self, hash: CredentialHash, change: impl FnOnce(&mut Looks<T>)) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.looks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(looks) = all.get_mut(&hash) {
             change(looks);
             if looks.begun.is_none() && looks.next.is_none() {
@@ -125,7 +143,7 @@ mod tests {
     #[tokio::test]
     async fn who_asks_during_a_look_shares_the_next_one() {
         let database = Arc::new(Database { looks: AtomicUsize::new(0), answers: Semaphore::new(0) });
-        let lookups = Lookups::default();
+        let lookups = Lookups::new(Guessing::default());
         let ask = || {
             let (lookups, database) = (lookups.clone(), database.clone());
             let look = async move {
@@ -147,12 +165,12 @@ mod tests {
         assert_eq!(second.await.unwrap(), Some(Some(2)), "not answered by a look that began before it asked");
         assert_eq!(third.await.unwrap(), Some(Some(2)), "shared");
         assert_eq!(database.looks.load(Ordering::SeqCst), 2);
-        assert!(lookups.0.lock().unwrap().is_empty(), "nothing is kept");
+        assert!(lookups.0.looks.lock().unwrap().is_empty(), "nothing is kept");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_look_that_never_ends_holds_up_nobody_for_ever() {
-        let lookups: Lookups<usize> = Lookups::default();
+        let lookups: Lookups<usize> = Lookups::new(Guessing::default());
         let stuck = tokio::spawn({
             let lookups = lookups.clone();
             async move { lookups.find(CredentialHash([1; 32]), std::future::pending()).await }
@@ -160,15 +178,15 @@ mod tests {
         tokio::task::yield_now().await;
         let next = lookups.find(CredentialHash([1; 32]), async { Some(Some(2)) }).await;
         assert_eq!((stuck.await.unwrap(), next), (None, Some(Some(2))));
-        assert!(lookups.0.lock().unwrap().is_empty());
+        assert!(lookups.0.looks.lock().unwrap().is_empty());
     }
 
     #[tokio::test]
     async fn a_look_that_fails_leaves_nothing_behind() {
-        let lookups: Lookups<usize> = Lookups::default();
+        let lookups: Lookups<usize> = Lookups::new(Guessing::default());
         assert_eq!(lookups.find(CredentialHash([1; 32]), async { panic!("broken") }).await, None);
         assert_eq!(lookups.find(CredentialHash([1; 32]), async { None }).await, None);
         assert_eq!(lookups.find(CredentialHash([1; 32]), async { Some(None) }).await, Some(None));
-        assert!(lookups.0.lock().unwrap().is_empty());
+        assert!(lookups.0.looks.lock().unwrap().is_empty());
     }
 }

@@ -1,21 +1,20 @@
-//! Limits how many requests a key may make.
+//! Limits how many requests a merchant may make, with whichever of its keys.
 
 use std::num::NonZeroU32;
-use std::time::Duration;
 
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota};
-use settle_domain::ids::KeyId;
+use settle_domain::ids::MerchantId;
 
-use crate::error::RateLimited;
+use crate::error::{Quota as Allowed, RateLimited};
 use crate::limits::Limits;
 
-/// How many keys the limiter remembers before it forgets those whose bucket is full again.
-const REMEMBERED_KEYS_MAX: usize = 10_000;
+/// How many merchants the limiter remembers before it forgets those whose bucket is full again.
+const REMEMBERED_MAX: usize = 10_000;
 
-/// One bucket for each key: it fills at the rate and holds the burst.
+/// One bucket for each merchant: it fills at the rate and holds the burst.
 pub struct RateLimiter {
-    buckets: Option<DefaultKeyedRateLimiter<KeyId>>,
+    buckets: Option<DefaultKeyedRateLimiter<MerchantId>>,
     rate: NonZeroU32,
     burst: NonZeroU32,
     clock: DefaultClock,
@@ -35,26 +34,21 @@ impl RateLimiter {
         }
     }
 
-    /// Takes one request out of the key's bucket.
-    pub fn admit(&self, key: KeyId) -> Result<(), RateLimited> {
+    /// Takes one request out of the merchant's bucket.
+    pub fn admit(&self, merchant: MerchantId) -> Result<(), RateLimited> {
         let Some(buckets) = &self.buckets else {
             return Ok(());
         };
-        if buckets.len() > REMEMBERED_KEYS_MAX {
+        if buckets.len() > REMEMBERED_MAX {
             buckets.retain_recent();
         }
-        buckets.check_key(&key).map_err(|refused| {
-            let wait = refused.wait_time_from(self.clock.now());
-            RateLimited {
-                retry_after_seconds: whole_seconds(wait),
-                quota: self.burst.get(),
+        buckets.check_key(&merchant).map_err(|refused| RateLimited {
+            name: "merchant",
+            retry_after: refused.wait_time_from(self.clock.now()),
+            quota: Allowed::Requests {
+                number: self.burst.get(),
                 window_seconds: self.burst.get().div_ceil(self.rate.get()),
-            }
+            },
         })
     }
-}
-
-/// Rounds up, so that a caller who waits that many seconds is admitted.
-fn whole_seconds(wait: Duration) -> u64 {
-    wait.as_secs() + u64::from(wait.subsec_nanos() > 0)
 }

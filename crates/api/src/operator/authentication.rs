@@ -5,11 +5,10 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use settle_domain::credential::{Credential, CredentialHash, CredentialKind};
 use settle_domain::ids::OperatorId;
-use settle_store::StoreResult;
 
 use super::OperatorState;
-use crate::error::{ApiError, TokenFault};
-use crate::http::{BearerFault, bearer};
+use crate::error::{ApiError, LookupError, TokenFault};
+use crate::http::{BearerFault, Source, bearer};
 
 /// An operator whose token is valid. The log names the operator.
 pub(super) struct Operator;
@@ -22,7 +21,8 @@ impl FromRequestParts<OperatorState> for Operator {
             BearerFault::Missing => ApiError::AccessToken(TokenFault::Missing),
             BearerFault::Malformed => ApiError::AccessToken(TokenFault::Malformed),
         })?;
-        let found = authenticate(state, &token).await.map_err(|fault| match ApiError::from(fault) {
+        let found = authenticate(state, Source::of_request(parts), &token).await;
+        let found = found.map_err(|fault| match ApiError::from(fault) {
             ApiError::Unavailable(cause) => ApiError::AccessUnverifiable(cause),
             other => other,
         })?;
@@ -33,10 +33,14 @@ impl FromRequestParts<OperatorState> for Operator {
 }
 
 /// The operator of a token. Concurrent requests with the same token share one look into the database.
-async fn authenticate(state: &OperatorState, token: &Credential) -> StoreResult<Option<OperatorId>> {
+async fn authenticate(
+    state: &OperatorState,
+    source: Source,
+    token: &Credential,
+) -> Result<Option<OperatorId>, LookupError> {
     let look = |hashes: Vec<CredentialHash>| {
         let store = state.store.clone();
         async move { store.operator_authenticate(&hashes).await }
     };
-    state.operators.authenticate(state.ring.hashes(token), look).await
+    state.operators.authenticate(source, state.ring.hashes(token), look).await
 }

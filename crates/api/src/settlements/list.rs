@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::SettlementSchema;
 use crate::authentication::Caller;
+use crate::error::RateLimited;
 use crate::http::{Paging, PagingParameters, Parameters, json};
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
@@ -34,7 +35,7 @@ pub struct SettlementPageSchema {
 
 operation_errors! {
     /// What a list of settlements can be refused for.
-    ListSettlementsError { Validation(faults: Vec<FieldFault>) }
+    ListSettlementsError { Validation(faults: Vec<FieldFault>), Locked(limited: RateLimited) }
 }
 
 /// List completed settlements
@@ -62,8 +63,9 @@ pub async fn list_settlements(
     let Some(request) = Paging::parse(&Parameters::new(query.as_deref()), &mut faults) else {
         return Err(faults.into());
     };
+    state.answers().check(caller.merchant_id)?;
     let page = state.store.settlement_page(caller.merchant_id, request).await?;
-    Ok(json(render(request, &page)))
+    Ok(json(state.answers().hold(caller.merchant_id, render(request, &page).into_bytes())?))
 }
 
 /// Puts the page around the records. The store gives them as JSON, so nothing serializes them again.

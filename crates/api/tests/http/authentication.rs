@@ -2,7 +2,10 @@
 //!
 //! The operations come from `openapi.json`, so a new one is tested as soon as it is documented.
 
+use std::num::NonZeroU32;
+
 use serde_json::json;
+use settle_api::Guessing;
 use settle_domain::time::Timestamp;
 
 use crate::answer::Answer;
@@ -24,6 +27,8 @@ on_both_stores! {
     the_scheme_is_read_in_any_case,
     a_key_in_the_query_string_is_not_looked_at,
     a_key_looks_like_sk_and_hexadecimal_digits,
+    too_many_wrong_keys_are_a_429_and_a_right_key_still_works,
+    what_is_no_key_is_always_a_401,
 }
 
 /// A request of an operation that lacks only the key.
@@ -272,4 +277,49 @@ async fn a_key_looks_like_sk_and_hexadecimal_digits(setup: Setup) {
     assert_eq!(digits.len(), 64);
     assert!(digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')));
     merchant.get("/v1/webhook").await.ok();
+}
+
+/// A key that nobody has.
+fn wrong_key(number: u8) -> String {
+    format!("Bearer sk_{}", format!("{number:02x}").repeat(32))
+}
+
+async fn too_many_wrong_keys_are_a_429_and_a_right_key_still_works(mut setup: Setup) {
+    setup.limits.guessing = Guessing { per_second: NonZeroU32::new(1), burst: NonZeroU32::new(20).unwrap() };
+    let merchant = setup.merchant().await;
+    let guess = async |number: u8| {
+        let ask = merchant.service.ask("GET", "/v1/webhook");
+        ask.header("authorization", &wrong_key(number)).send().await
+    };
+    for number in 0..20 {
+        assert_unauthorized(&guess(number).await, "one of the first");
+    }
+    // While a slow machine came this far, the source may have gained guesses.
+    let mut last = guess(20).await;
+    for number in 21..100 {
+        if last.status == 429 {
+            break;
+        }
+        last = guess(number).await;
+    }
+    last.refused(429, "locked");
+    assert_eq!(last.header("retry-after"), Some("1"));
+    assert_eq!(last.header("ratelimit-policy"), Some("\"wrong-credentials\";q=20;w=20"));
+    // A key that was never used before, and then again; and one that is revoked.
+    merchant.get("/v1/webhook").await.ok();
+    merchant.get("/v1/webhook").await.ok();
+    merchant.service.revoke(merchant.key_id).await;
+    let refused = merchant.get("/v1/webhook").await.status;
+    assert!([401, 429].contains(&refused), "{refused}");
+}
+
+/// It costs no look into the database, so it costs no guess.
+async fn what_is_no_key_is_always_a_401(mut setup: Setup) {
+    setup.limits.guessing = Guessing { per_second: NonZeroU32::new(1), burst: NonZeroU32::MIN };
+    let service = setup.start().await;
+    for _ in 0..10 {
+        let ask = || service.ask("GET", "/v1/webhook");
+        assert_unauthorized(&ask().send().await, "none");
+        assert_unauthorized(&ask().header("authorization", "Bearer nonsense").send().await, "no key");
+    }
 }

@@ -182,6 +182,7 @@ fn header_violations(answer: &Answer, is_api: bool) -> Vec<String> {
     let is_v7 = |text: &str| Uuid::try_parse(text).is_ok_and(|id| id.get_version_num() == 7);
     expect("x-request-id", &is_v7);
     expect("cache-control", &|text| text == "no-store");
+    expect("x-content-type-options", &|text| text == "nosniff");
     if is_api || is_error {
         expect("content-type", &|text| text == "application/json");
     }

@@ -1,15 +1,19 @@
 //! A transport without a network: it keeps what is sent, and returns the outcome that a test sets.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use settle_notify::notification::Notification;
 use settle_notify::sender::{Attempt, SendError, Transport};
+use tokio::sync::{Notify, Semaphore};
 
 /// Keeps every notification, and returns "delivered" unless a test sets another outcome.
 #[derive(Default)]
 pub struct Courier {
     taken: Mutex<Vec<(String, Notification)>>,
     outcome: Mutex<Option<Result<Attempt, SendError>>>,
+    held: Mutex<Option<Arc<Semaphore>>>,
+    /// Told of each attempt that begins.
+    pub begun: Notify,
 }
 
 impl Courier {
@@ -23,6 +27,13 @@ impl Courier {
         *lock(&self.outcome) = Some(Err(error));
     }
 
+    /// Holds every attempt from now on until a permit is added for it.
+    pub fn hold(&self) -> Arc<Semaphore> {
+        let held = Arc::new(Semaphore::new(0));
+        *lock(&self.held) = Some(held.clone());
+        held
+    }
+
     /// The notifications sent so far, and their URLs.
     pub fn taken(&self) -> Vec<(String, Notification)> {
         lock(&self.taken).clone()
@@ -33,6 +44,11 @@ impl Courier {
 impl Transport for Courier {
     async fn attempt(&self, url: &str, notification: Notification) -> Result<Attempt, SendError> {
         lock(&self.taken).push((url.to_owned(), notification));
+        self.begun.notify_one();
+        let held = lock(&self.held).clone();
+        if let Some(held) = held {
+            held.acquire().await.expect("a test does not close it").forget();
+        }
         let delivered = Attempt { response_status: Some(204), fault: None };
         lock(&self.outcome).clone().unwrap_or(Ok(delivered))
     }

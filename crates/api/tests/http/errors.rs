@@ -109,7 +109,7 @@ async fn what_is_not_http_is_refused_and_the_connection_closed(setup: Setup) {
         ("nonsense\r\n\r\n", "400"),
         ("GET /v1/webhook HTTP/1.1\r\nno colon\r\n\r\n", "400"),
         ("PUT /v1/webhook HTTP/1.1\r\ncontent-length: many\r\n\r\n", "400"),
-        (&long, "414"),
+        (&long, "431"),
     ] {
         let mut connection = Connection::open(&service).await;
         connection.write(bytes).await;

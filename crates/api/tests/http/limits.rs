@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use settle_api::Limits;
+use settle_api::server::ServerLimits;
 
 use crate::answer::Answer;
 use crate::merchant::Merchant;
@@ -12,15 +13,15 @@ use crate::service::Setup;
 
 on_both_stores! {
     too_many_requests_are_a_429_that_says_when_to_come_back,
-    the_rate_is_counted_per_key,
+    the_rate_is_counted_per_merchant,
     a_rate_of_0_is_unlimited,
     a_refused_key_spends_nothing,
     a_head_that_never_ends_is_cut_off,
     a_connection_that_says_nothing_is_cut_off,
     a_body_that_never_ends_is_a_400,
     an_answer_that_takes_too_long_is_a_503,
-    more_connections_than_allowed_wait_their_turn,
     an_answer_left_unread_frees_its_place,
+    pages_that_a_merchant_does_not_read_are_bounded,
     a_client_that_has_said_all_still_gets_its_answer,
 }
 
@@ -54,8 +55,9 @@ fn number(value: u32) -> NonZeroU32 {
 #[test]
 fn the_defaults_are_those_of_the_decisions() {
     let limits = Limits::default();
-    assert_eq!((limits.requests_per_second, limits.requests_burst), (Some(number(100)), number(200)));
+    assert_eq!((limits.requests_per_second, limits.requests_burst), (Some(number(1_000)), number(2_000)));
     assert_eq!(limits.body_bytes_max, 64 * 1_024);
+    assert_eq!(ServerLimits::default().header_timeout, Duration::from_secs(5));
 }
 
 /// One request per second, and this many at once.
@@ -71,8 +73,8 @@ async fn too_many_requests_are_a_429_that_says_when_to_come_back(setup: Setup) {
     assert!(admitted >= 3, "the burst is admitted: {admitted}");
     refused.refused(429, "locked");
     assert_eq!(refused.header("retry-after"), Some("1"));
-    assert_eq!(refused.header("ratelimit"), Some("\"key\";r=0;t=1"));
-    assert_eq!(refused.header("ratelimit-policy"), Some("\"key\";q=3;w=3"));
+    assert_eq!(refused.header("ratelimit"), Some("\"merchant\";r=0;t=1"));
+    assert_eq!(refused.header("ratelimit-policy"), Some("\"merchant\";q=3;w=3"));
 }
 
 /// Sends requests until one is refused: returns how many were admitted, and the refusal.
@@ -87,13 +89,13 @@ async fn exhaust(merchant: &Merchant) -> (usize, Answer) {
     panic!("never refused");
 }
 
-async fn the_rate_is_counted_per_key(setup: Setup) {
+async fn the_rate_is_counted_per_merchant(setup: Setup) {
     let merchant = limited(setup, 2).merchant().await;
     let (key_id, key) = merchant.service.new_key(merchant.id).await;
     let same = Merchant { service: merchant.service.clone(), id: merchant.id, key_id, key };
     let other = merchant.service.merchant().await;
     exhaust(&merchant).await;
-    same.get("/v1/webhook").await.ok();
+    same.get("/v1/webhook").await.refused(429, "locked");
     other.get("/v1/webhook").await.ok();
 }
 
@@ -163,15 +165,19 @@ async fn an_answer_that_takes_too_long_is_a_503(mut setup: Setup) {
     merchant.put("/v1/webhook", &body).await.refused(503, "internal_error");
 }
 
-async fn more_connections_than_allowed_wait_their_turn(mut setup: Setup) {
-    setup.server.connections_max = 1;
-    setup.server.header_timeout = SHORT;
+async fn pages_that_a_merchant_does_not_read_are_bounded(mut setup: Setup) {
+    // Not even an empty page has room.
+    setup.limits.unread_bytes_max = 10;
     let merchant = setup.merchant().await;
-    // This connection takes the only place until it is cut off.
-    let mut first = Connection::open(&merchant.service).await;
-    first.write("GET").await;
+    for path in ["/v1/settlements", "/v1/webhook/deliveries"] {
+        let refused = merchant.get(path).await;
+        refused.refused(429, "locked");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+        assert_eq!(refused.header("ratelimit"), Some("\"unread-answers\";r=0;t=1"));
+        let policy = "\"unread-answers\";q=10;qu=\"content-bytes\"";
+        assert_eq!(refused.header("ratelimit-policy"), Some(policy));
+    }
     merchant.get("/v1/webhook").await.ok();
-    first.read_to_close().await;
 }
 
 async fn an_answer_left_unread_frees_its_place(mut setup: Setup) {

@@ -35,9 +35,11 @@ macro_rules! on_both_stores {
 
 mod answer;
 mod authentication;
+mod connections;
 mod contract;
 mod courier;
 mod dispatch;
+mod docs;
 mod errors;
 mod languages;
 mod limits;
@@ -45,6 +47,7 @@ mod merchant;
 mod operator;
 mod privacy;
 mod raw;
+mod resolvers;
 mod service;
 mod settlements;
 mod shutdown;

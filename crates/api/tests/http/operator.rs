@@ -18,7 +18,7 @@ mod limits;
 mod listener;
 mod settlements;
 
-use listener::{Listener, state};
+pub use listener::{Listener, state};
 
 on_both_stores! {
     healthz_says_that_the_process_answers,

@@ -13,6 +13,8 @@ use crate::service::{NOW, Setup};
 on_both_stores! {
     internal_pricing_is_never_exposed,
     neither_key_nor_secret_is_logged,
+    wrong_credentials_are_not_a_line_each,
+    a_caller_cannot_fill_a_line,
 }
 
 /// "Internal pricing, spread revenue and partner commission are never exposed."
@@ -114,4 +116,45 @@ async fn use_secrets(merchant: &Merchant, secret: &str) -> String {
     merchant.service.store.close().await;
     merchant.get("/v1/webhook").await.refused(503, "internal_error");
     answer.header("x-request-id").unwrap().to_owned()
+}
+
+/// Everything that is logged at this level while the guard is held.
+fn capture(level: tracing::Level) -> (Captured, tracing::subscriber::DefaultGuard) {
+    let captured = Captured::default();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        .with_writer(captured.clone())
+        .finish();
+    let guard = tracing::subscriber::set_default(subscriber);
+    (captured, guard)
+}
+
+/// The log has one line for many: see `Tally`.
+async fn wrong_credentials_are_not_a_line_each(setup: Setup) {
+    let (captured, _guard) = capture(tracing::Level::INFO);
+    let service = setup.start().await;
+    for value in ["Bearer sk_00", "nonsense"] {
+        let ask = service.ask("GET", "/v1/webhook").header("authorization", value);
+        ask.send().await.refused(401, "invalid_credentials");
+    }
+    service.ask("GET", "/v1/webhook").send().await.refused(401, "invalid_credentials");
+    assert!(!captured.text().contains("answered"), "{}", captured.text());
+    service.ask("GET", "/nowhere").send().await.refused(404, "not_found");
+    assert!(captured.text().contains("answered"), "{}", captured.text());
+}
+
+async fn a_caller_cannot_fill_a_line(setup: Setup) {
+    const LONG: usize = 2_000;
+    let (captured, _guard) = capture(tracing::Level::DEBUG);
+    let merchant = setup.merchant().await;
+    let long = "x".repeat(LONG);
+    let path = format!("/v1/webhook/deliveries/{long}/redeliver?{long}={long}");
+    merchant.ask(&long, &path).header(&long, &long).header("accept-language", &long).send().await;
+    merchant.ask("POST", &path).send().await.refused(404, "not_found");
+    merchant.put("/v1/webhook", &json!({ "webhook_url": long, "webhook_secret": long })).await.invalid();
+    for line in captured.text().lines().filter(|line| line.contains("settle_api")) {
+        assert!(!line.contains(&long[..201]), "{line}");
+    }
+    assert!(captured.text().contains(&long[..200]), "the method is recognisable");
 }

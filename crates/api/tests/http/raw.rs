@@ -46,6 +46,15 @@ impl Connection {
         bytes
     }
 
+    /// Reads everything until the connection ends, in whichever way.
+    pub async fn read_to_end(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = self.0.read_to_end(&mut bytes);
+        // A connection that another one displaced may be reset.
+        let _ = tokio::time::timeout(PATIENCE, read).await.expect("the service ends the connection");
+        bytes
+    }
+
     /// The next answer, checked against the contract.
     pub async fn answer(&mut self, method: &str, path: &str) -> Answer {
         let answer = self.next().await;

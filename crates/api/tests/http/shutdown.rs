@@ -1,37 +1,19 @@
 //! A stop: requests under way are finished, later ones are not accepted.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use settle_notify::guard::{Resolve, ResolveFault};
 use tokio::net::TcpStream;
-use tokio::sync::Notify;
 
 use crate::raw::Connection;
+use crate::resolvers::Gate;
 use crate::service::Setup;
 
 on_both_stores! {
     a_request_under_way_is_finished,
     an_idle_connection_does_not_hold_it_up,
     a_request_that_never_ends_is_cut_off,
-}
-
-/// A resolver that tells when it is asked, and answers when the test says so.
-#[derive(Default)]
-struct Gate {
-    asked: Notify,
-    open: Notify,
-}
-
-#[async_trait::async_trait]
-impl Resolve for Gate {
-    async fn addresses(&self, _name: &str) -> Result<Vec<IpAddr>, ResolveFault> {
-        self.asked.notify_one();
-        self.open.notified().await;
-        Ok(vec!["93.184.215.14".parse().expect("an address")])
-    }
 }
 
 async fn a_request_under_way_is_finished(mut setup: Setup) {

@@ -15,9 +15,9 @@ use clap::{Args, ValueEnum};
 use futures::FutureExt;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::process::{Resource, Rlimit};
-use settle_api::http::{EnvelopeState, Lookups};
+use settle_api::http::{EnvelopeState, Lookups, Proxies};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{ApiState, Limits, Messages, OperatorState, Parts, router};
+use settle_api::{ApiState, Guessing, Limits, Messages, OperatorState, Parts, router};
 use settle_notify::clearer::Clearer;
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
@@ -42,8 +42,10 @@ const LATENCY_BUCKETS: [f64; 12] =
 /// Open files that the merchants' connections leave free: for the database, name servers, deliveries and
 /// operators.
 const FILES_RESERVED: usize = 256;
-/// Connections that operators may have open at once.
-const OPERATOR_CONNECTIONS_MAX: usize = 64;
+/// Connections that operators may have open at once, in all and from one address. Half of them stay free for
+/// those who ask whether the service is well.
+const OPERATOR_CONNECTIONS_MAX: usize = 128;
+const OPERATOR_CONNECTIONS_PER_SOURCE: usize = 64;
 /// How often the metrics recorder sorts samples into the histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
@@ -112,12 +114,13 @@ impl Serve {
         let transport: Arc<dyn Transport> = Arc::new(settle_wiring::sender(&context.config, guard.clone())?);
         let merchants = if self.runs(Role::Api) {
             let state = api_state(&context, &messages, guard, transport.clone(), wake.clone());
+            settle_api::docs::prepare();
             let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
             Some(tokio::spawn(server::serve(
                 listener,
                 router::merchant(&state),
-                limits,
+                limits.clone(),
                 stopped(stop.clone()),
             )))
         } else {
@@ -132,7 +135,11 @@ impl Serve {
             let (bound, address) = (self.bound.operator.take(), context.config.operator.listen);
             let listener = listen(bound, "operator.listen", address).await?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
-            let limits = ServerLimits { connections_max: OPERATOR_CONNECTIONS_MAX, ..limits };
+            let limits = ServerLimits {
+                connections_max: OPERATOR_CONNECTIONS_MAX,
+                connections_per_source: OPERATOR_CONNECTIONS_PER_SOURCE,
+                ..limits
+            };
             server::serve(listener, router::operator(state), limits, drained).await;
         } else {
             drained.await;
@@ -246,6 +253,7 @@ fn api_state(
         request_timeout: config.api.request_timeout,
         requests_per_second: NonZeroU32::new(config.api.requests_per_second),
         requests_burst: config.api.requests_burst,
+        guessing: guessing(config),
         ..Limits::default()
     };
     ApiState::new(Parts {
@@ -273,12 +281,19 @@ fn operator_state(
         entropy: Arc::new(SystemEntropy),
         messages,
         request_timeout: context.config.api.request_timeout,
+        refused: EnvelopeState::refused(),
     };
     let (store, recorder) = (context.store.clone(), Recorder::start(context.service_outbox(wake)));
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
-    let operators = Lookups::default();
+    let operators = Lookups::new(guessing(&context.config));
     let Health { draining, dispatcher } = health;
     OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, draining, dispatcher }
+}
+
+/// How many wrong credentials a source may give on a listener.
+fn guessing(config: &Config) -> Guessing {
+    let per_second = NonZeroU32::new(config.api.wrong_credentials_per_second);
+    Guessing { per_second, burst: config.api.wrong_credentials_burst }
 }
 
 /// Starts the metrics, before anything listens, so that every request is counted.
@@ -312,6 +327,9 @@ fn server_limits(config: &Config) -> ServerLimits {
     }
     ServerLimits {
         connections_max,
+        connections_per_source: usize::try_from(config.api.connections_per_source.get())
+            .unwrap_or(usize::MAX),
+        proxies: Proxies::new(&config.api.trusted_proxies),
         header_timeout: config.api.header_timeout,
         write_timeout: config.api.write_timeout,
         shutdown_timeout: config.shutdown.timeout,

@@ -22,7 +22,7 @@ fn the_names_and_defaults_that_other_programs_rely_on() {
     let settle = Settle::sqlite(BINARY);
     for (key, value) in [
         ("api.listen", "127.0.0.1:8080"),
-        ("api.requests_per_second", "100"),
+        ("api.requests_per_second", "1000"),
         ("operator.listen", "127.0.0.1:8081"),
         ("webhook.timeout", "10s"),
         ("webhook.retry_first", "60s"),

@@ -19,6 +19,7 @@ fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &Value) -
     let every = [
         ("x-request-id", "0190d3c4-7c00-7000-8000-0000000000ab"),
         ("cache-control", "no-store"),
+        ("x-content-type-options", "nosniff"),
         ("content-type", "application/json"),
     ];
     for (name, value) in every.iter().chain(headers) {

@@ -1,6 +1,10 @@
 //! Who may call the operator API: operators, and nobody else.
 
+use std::num::NonZeroU32;
+
 use serde_json::json;
+use settle_api::Guessing;
+use settle_api::http::Lookups;
 use settle_domain::seams::Clock;
 
 use super::client::{OperatorClient, SETTLEMENTS, completed, hold, new_operator, seen, send};
@@ -18,6 +22,7 @@ on_both_stores! {
     a_known_path_asks_for_the_token_whatever_the_method,
     an_unknown_path_is_a_404_without_a_token,
     a_store_that_is_away_cannot_judge_a_token,
+    too_many_wrong_tokens_are_a_429_and_a_right_token_still_works,
 }
 
 async fn without_a_token(setup: Setup) {
@@ -165,4 +170,22 @@ async fn a_store_that_is_away_cannot_judge_a_token(setup: Setup) {
     client.service.store.close().await;
     client.post(&json!([])).await.refused(503, "access_verification_unavailable");
     send(client.ask("POST", SETTLEMENTS)).await.refused(401, "access_token_missing");
+}
+
+async fn too_many_wrong_tokens_are_a_429_and_a_right_token_still_works(setup: Setup) {
+    let guessing = Guessing { per_second: NonZeroU32::new(1), burst: NonZeroU32::MIN };
+    let client = OperatorClient::start_with(setup, |state| state.operators = Lookups::new(guessing)).await;
+    let merchant = client.service.merchant().await;
+    let guess = async || send(client.ask("POST", SETTLEMENTS).header("authorization", "Bearer op_00")).await;
+    guess().await.refused(401, "access_token_invalid");
+    let mut last = guess().await;
+    for _ in 0..100 {
+        if last.status == 429 {
+            break;
+        }
+        last = guess().await;
+    }
+    last.refused(429, "locked");
+    assert_eq!(last.header("retry-after"), Some("1"));
+    client.post(&completed(&merchant, json!({}))).await.ok();
 }

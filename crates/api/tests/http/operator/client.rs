@@ -108,6 +108,7 @@ pub fn hold(answer: &Answer) {
     assert_eq!(id.get_version_num(), 7, "{answer:?}");
     assert_eq!(answer.header("cache-control"), Some("no-store"), "{answer:?}");
     assert_eq!(answer.header("content-type"), Some("application/json"), "{answer:?}");
+    assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{answer:?}");
     if answer.status == 200 {
         return;
     }

@@ -27,13 +27,14 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
         entropy: Arc::new(SeededEntropy::new(1)),
         messages: Arc::new(Messages::load().expect("the languages are complete")),
         request_timeout: limits.request_timeout,
+        refused: EnvelopeState::refused(),
     };
     OperatorState {
         recorder: recorder(store.clone()),
         envelope,
         store,
         ring: ring(),
-        operators: Lookups::default(),
+        operators: Lookups::new(limits.guessing),
         body_timeout: limits.body_timeout,
         metrics: PrometheusBuilder::new().build_recorder().handle(),
         draining: Arc::new(AtomicBool::new(false)),

@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use settle_domain::signature::{TOLERANCE, verify};
 use settle_domain::time::Timestamp;
 use settle_notify::sender::{Attempt, AttemptFault, SendError};
+use tokio::task::JoinHandle;
 
+use crate::answer::Answer;
+use crate::merchant::Merchant;
 use crate::service::{NOW, Setup};
 
 on_both_stores! {
@@ -21,6 +24,8 @@ on_both_stores! {
     it_cannot_be_mistaken_for_money,
     it_is_not_in_the_delivery_log,
     a_body_is_not_looked_at,
+    a_merchant_has_two_under_way_at_once,
+    all_merchants_have_32_under_way_at_once,
 }
 
 const PATH: &str = "/v1/webhook/test";
@@ -147,4 +152,55 @@ async fn a_body_is_not_looked_at(setup: Setup) {
     let merchant = setup.merchant().await;
     merchant.set_webhook().await;
     merchant.ask("POST", PATH).header("content-type", "text/plain").body("{").send().await.ok();
+}
+
+/// Starts a test delivery that is under way until the courier lets it go.
+async fn begin(merchant: &Merchant) -> JoinHandle<Answer> {
+    let asked = tokio::spawn(merchant.ask("POST", PATH).send());
+    merchant.service.courier.begun.notified().await;
+    asked
+}
+
+#[track_caller]
+fn assert_locked(answer: &Answer) {
+    answer.refused(429, "locked");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_eq!(answer.header("ratelimit"), Some("\"test-deliveries\";r=0;t=1"));
+    let policy = "\"test-deliveries\";q=2;qu=\"concurrent-requests\"";
+    assert_eq!(answer.header("ratelimit-policy"), Some(policy));
+}
+
+async fn a_merchant_has_two_under_way_at_once(setup: Setup) {
+    let merchant = setup.merchant().await;
+    merchant.set_webhook().await;
+    let other = merchant.service.merchant().await;
+    other.set_webhook().await;
+    let held = merchant.service.courier.hold();
+    let (first, second) = (begin(&merchant).await, begin(&merchant).await);
+    assert_locked(&merchant.post(PATH).await);
+    let others = begin(&other).await;
+    held.add_permits(4);
+    for answer in [first, second, others] {
+        answer.await.unwrap().ok();
+    }
+    merchant.post(PATH).await.ok();
+}
+
+async fn all_merchants_have_32_under_way_at_once(setup: Setup) {
+    let service = setup.start().await;
+    let held = service.courier.hold();
+    let mut under_way = Vec::new();
+    for _ in 0..16 {
+        let merchant = service.merchant().await;
+        merchant.set_webhook().await;
+        under_way.extend([begin(&merchant).await, begin(&merchant).await]);
+    }
+    let late = service.merchant().await;
+    late.set_webhook().await;
+    assert_locked(&late.post(PATH).await);
+    held.add_permits(33);
+    for answer in under_way {
+        answer.await.unwrap().ok();
+    }
+    late.post(PATH).await.ok();
 }

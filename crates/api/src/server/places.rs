@@ -1,0 +1,292 @@
+//! The places of a listener: how many connections it serves at once, in all and for each source.
+//!
+//! Nobody holds a place by doing nothing. When a source or the listener is full, a new connection gets the
+//! place of one that waits for its client: the client has not sent a whole head, or does not read its answer.
+//! Sources with many connections give first, and of their connections the one that has waited longest.
+//! A request that is being worked on is never cut off; when there are only such, a new connection of a full
+//! source is refused, and at a full listener it waits.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::http::{Proxies, Source};
+
+/// What a connection does, in the lowest bits of its state; above them, when it began.
+const PHASE_BITS: u32 = 3;
+const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
+/// A source is heavier than another by steps of this part of what it may have. Otherwise somebody with two
+/// connections would give them before a thousand strangers with one each.
+const STEPS: usize = 8;
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u64)]
+enum Phase {
+    /// It waits for the client to send a head, or the rest of what it refused.
+    Waiting = 0,
+    /// It waits for the client to read its answer.
+    Blocked = 1,
+    /// A handler works on a request.
+    Working = 2,
+    /// The handler has answered; the answer is being written.
+    Answering = 3,
+    /// Another connection took its place.
+    Displaced = 4,
+}
+
+impl Phase {
+    fn of(state: u64) -> Phase {
+        match state & PHASE_MASK {
+            0 => Phase::Waiting,
+            1 => Phase::Blocked,
+            2 => Phase::Working,
+            3 => Phase::Answering,
+            _ => Phase::Displaced,
+        }
+    }
+}
+
+/// Why a connection gets no place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Its source has as many connections as it may have, and a handler works for each.
+    Source,
+    /// A handler works for each connection of the listener.
+    Full,
+}
+
+/// The places of a listener. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Places(Arc<Shared>);
+
+struct Shared {
+    max: usize,
+    per_source: usize,
+    proxies: Proxies,
+    taken: Mutex<Taken>,
+    /// Orders what happens to connections.
+    turns: AtomicU64,
+    /// Whether a connection waits for a place.
+    is_awaited: AtomicBool,
+    /// Wakes that connection when a place may be free.
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// How many connections make a source a step heavier.
+    step: usize,
+    next: u64,
+    occupants: HashMap<u64, Arc<Occupant>>,
+    sources: HashMap<Source, Arc<AtomicUsize>>,
+}
+
+/// A connection that has a place.
+struct Occupant {
+    source: Source,
+    /// How many connections its source has; `None` for a proxy, whose connections are many callers'.
+    of_source: Option<Arc<AtomicUsize>>,
+    state: AtomicU64,
+    /// Whether the client may still be sending what nobody has read.
+    is_sending: AtomicBool,
+    displaced: Notify,
+}
+
+impl Places {
+    pub(super) fn new(max: usize, per_source: usize, proxies: Proxies) -> Places {
+        Places(Arc::new(Shared {
+            max,
+            per_source,
+            proxies,
+            taken: Mutex::new(Taken { step: (per_source / STEPS).max(1), ..Taken::default() }),
+            turns: AtomicU64::new(1),
+            is_awaited: AtomicBool::new(false),
+            freed: Notify::new(),
+        }))
+    }
+
+    /// A place for a connection of this peer. If a handler works for every connection, it waits.
+    pub(super) async fn enter(&self, peer: IpAddr) -> Result<Place, Refused> {
+        loop {
+            let freed = self.0.freed.notified();
+            match self.try_enter(peer) {
+                Err(Refused::Full) => self.0.is_awaited.store(true, Ordering::SeqCst),
+                entered => return entered,
+            }
+            // A connection that began to wait before it saw that it is awaited would wake nobody.
+            match self.try_enter(peer) {
+                Err(Refused::Full) => freed.await,
+                entered => return entered,
+            }
+        }
+    }
+
+    fn try_enter(&self, peer: IpAddr) -> Result<Place, Refused> {
+        let source = Source::of(peer);
+        let is_capped = !self.0.proxies.contain(peer);
+        let mut taken = self.0.lock();
+        let of_source = is_capped.then(|| taken.sources.entry(source).or_default().clone());
+        let connections = of_source.as_ref().map_or(0, |number| number.load(Ordering::Relaxed));
+        let entered = if connections >= self.0.per_source && !taken.displace(Some(source)) {
+            Err(Refused::Source)
+        } else if taken.occupants.len() >= self.0.max && !taken.displace(None) {
+            Err(Refused::Full)
+        } else {
+            Ok(())
+        };
+        if let Err(refused) = entered {
+            taken.forget(source, of_source.as_deref());
+            return Err(refused);
+        }
+        self.0.is_awaited.store(false, Ordering::SeqCst);
+        // Whoever displaced the last connection of this source removed its counter.
+        let of_source = is_capped.then(|| taken.sources.entry(source).or_default().clone());
+        if let Some(number) = &of_source {
+            number.fetch_add(1, Ordering::Relaxed);
+        }
+        let id = taken.next;
+        taken.next += 1;
+        let state = AtomicU64::new(self.0.now(Phase::Waiting));
+        let (is_sending, displaced) = (AtomicBool::new(false), Notify::new());
+        let occupant = Arc::new(Occupant { source, of_source, state, is_sending, displaced });
+        taken.occupants.insert(id, occupant.clone());
+        Ok(Place { places: self.0.clone(), occupant, id })
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state of a connection that begins this phase now.
+    fn now(&self, phase: Phase) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed) << PHASE_BITS | phase as u64
+    }
+
+    fn wake(&self) {
+        if self.is_awaited.load(Ordering::SeqCst) {
+            self.freed.notify_waiters();
+        }
+    }
+}
+
+impl Taken {
+    /// Takes the place of a connection that waits for its client, of this source or of any; says whether
+    /// there was one.
+    fn displace(&mut self, source: Option<Source>) -> bool {
+        loop {
+            let candidates = self.occupants.iter().filter(|(_, occupant)| {
+                source.is_none_or(|source| occupant.source == source && occupant.of_source.is_some())
+            });
+            let ranked = candidates.filter_map(|(id, occupant)| {
+                let state = occupant.state.load(Ordering::SeqCst);
+                let phase = Phase::of(state);
+                let number = occupant.of_source.as_ref().map_or(0, |number| number.load(Ordering::Relaxed));
+                let rank = (phase, Reverse(number / self.step), state >> PHASE_BITS);
+                (phase <= Phase::Blocked).then_some((rank, *id, state))
+            });
+            let Some((_, id, state)) = ranked.min() else { return false };
+            let Some(occupant) = self.occupants.get(&id) else { return false };
+            // It may have gone to work meanwhile.
+            let displaced = Phase::Displaced as u64;
+            let swapped =
+                occupant.state.compare_exchange(state, displaced, Ordering::SeqCst, Ordering::SeqCst);
+            if swapped.is_ok() {
+                occupant.displaced.notify_one();
+                self.leave(id);
+                return true;
+            }
+        }
+    }
+
+    fn leave(&mut self, id: u64) {
+        if let Some(occupant) = self.occupants.remove(&id)
+            && let Some(number) = &occupant.of_source
+        {
+            number.fetch_sub(1, Ordering::Relaxed);
+            self.forget(occupant.source, Some(number));
+        }
+    }
+
+    /// Removes the counter of a source without connections.
+    fn forget(&mut self, source: Source, number: Option<&AtomicUsize>) {
+        if number.is_some_and(|number| number.load(Ordering::Relaxed) == 0) {
+            self.sources.remove(&source);
+        }
+    }
+}
+
+/// A connection's place, until it leaves or is displaced. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Place {
+    places: Arc<Shared>,
+    occupant: Arc<Occupant>,
+    id: u64,
+}
+
+impl Place {
+    /// A handler begins to work on a request: `false` if another connection has taken the place meanwhile.
+    pub(super) fn work(&self) -> bool {
+        self.change(|phase| phase != Phase::Displaced, Phase::Working)
+    }
+
+    /// The handler has answered.
+    pub(super) fn answer(&self) {
+        self.change(|phase| phase == Phase::Working, Phase::Answering);
+    }
+
+    /// The kernel has no room for the answer: the client does not read.
+    pub(super) fn block(&self) {
+        self.change(|phase| phase == Phase::Answering, Phase::Blocked);
+    }
+
+    /// Everything is written, and the client may send the next request.
+    pub(super) fn wait(&self) {
+        if self.change(|phase| matches!(phase, Phase::Answering | Phase::Blocked), Phase::Waiting) {
+            self.places.wake();
+        }
+    }
+
+    /// Notes whether the client may still be sending what nobody has read.
+    pub(super) fn set_sending(&self, is_sending: bool) {
+        self.occupant.is_sending.store(is_sending, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.occupant.is_sending.load(Ordering::Relaxed)
+    }
+
+    /// Ends when another connection has taken the place.
+    pub(super) async fn displaced(&self) {
+        self.occupant.displaced.notified().await;
+    }
+
+    /// Gives the place back.
+    pub(super) fn leave(&self) {
+        self.places.lock().leave(self.id);
+        self.places.wake();
+    }
+
+    /// Begins a phase if the present one allows it.
+    fn change(&self, is_allowed: impl Fn(Phase) -> bool, phase: Phase) -> bool {
+        let state = &self.occupant.state;
+        let mut present = state.load(Ordering::SeqCst);
+        while is_allowed(Phase::of(present)) {
+            let next = self.places.now(phase);
+            match state.compare_exchange(present, next, Ordering::SeqCst, Ordering::SeqCst) {
+                Ok(_) => return true,
+                Err(changed) => present = changed,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests;
