@@ -6,8 +6,8 @@ use sqlx::error::DatabaseError;
 
 /// SQLSTATE classes and codes that say "not now": connection trouble (08), too few resources (53), an
 /// administrator's intervention such as a restart or a time limit (57), a lock that was not free in time
-/// (55P03), a transaction that stood still for too long (25P03), a serialization failure or a deadlock (40), a
-/// server that accepts no writes, because another one does now.
+/// (55P03), a transaction that stood still for too long (25P03), a serialization failure or a deadlock (40),
+/// a server that accepts no writes, because another one does now.
 const PASSING_STATES: [&str; 7] = ["08", "53", "57", "55P03", "25P03", "40", READ_ONLY_STATE];
 /// The server accepts no writes.
 pub(crate) const READ_ONLY_STATE: &str = "25006";
