@@ -5,7 +5,7 @@ use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
-use settle_store::{Ask, BATCH_MAX, DeliveryState, NewDelivery, NewSettlement, Seen};
+use settle_store::{Ask, BATCH_MAX, DeliveryState, DueTime, NewDelivery, NewSettlement, Seen};
 use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
@@ -86,7 +86,7 @@ impl History {
         loop {
             let now = SystemClock.now();
             let ask = Ask { merchant_id: self.shop.merchant_id, number: CLAIM };
-            let claimed = self.context.store.queue_claim(&[ask], &[], now).await?;
+            let claimed = self.context.store.queue_claim(&[ask], &[], DueTime::by(now)).await?.found;
             if claimed.is_empty() {
                 return Ok(());
             }

@@ -102,6 +102,9 @@ pub struct Delivery {
     pub url: String,
 }
 
+/// How far the clocks of two nodes may be apart before one takes the other's waits for a clock that stepped.
+pub const CLOCK_SLACK: Duration = Duration::from_mins(5);
+
 /// How often we try a delivery, and how long we wait between attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -130,6 +133,13 @@ impl RetryPolicy {
         let doublings = u32::try_from(failed_attempts.saturating_sub(1)).unwrap_or(0);
         let factor = 2u32.checked_pow(doublings).unwrap_or(u32::MAX);
         self.retry_first.saturating_mul(factor).min(self.retry_max)
+    }
+
+    /// The latest time at which a delivery can be due, seen from now. What is due later was put off by a clock
+    /// that has stepped since, so it counts as due.
+    #[must_use]
+    pub fn latest(&self, now: Timestamp) -> Timestamp {
+        now.plus(self.retry_max).plus(CLOCK_SLACK)
     }
 }
 
@@ -196,8 +206,11 @@ impl Delivery {
                     self.status = DeliveryStatus::Dead;
                     return Ok(Consequence::Alert);
                 }
-                // Never before the failed attempt was due, even if the clock was set back meanwhile.
-                self.next_attempt_at = self.next_attempt_at.max(at.plus(policy.delay_after(self.attempts)));
+                let next = at.plus(policy.delay_after(self.attempts));
+                // Never before the failed attempt was due, even if the clock was set back meanwhile; unless it
+                // was due at a time to which only a clock that stepped can have put it.
+                let is_stranded = self.next_attempt_at > policy.latest(at);
+                self.next_attempt_at = if is_stranded { next } else { self.next_attempt_at.max(next) };
                 Ok(Consequence::None)
             }
             (DeliveryStatus::Pending, DeliveryEvent::EndpointGone) => {

@@ -62,6 +62,17 @@ fn a_clock_that_was_set_back_does_not_set_back_the_schedule() {
     assert_eq!(delivery.next_attempt_at, start());
 }
 
+/// Otherwise it would count as due at once, and spend all its attempts in a moment.
+#[test]
+fn a_time_that_a_stepped_clock_left_does_not_hold_the_schedule() {
+    let mut delivery = delivery(DeliveryStatus::Pending);
+    delivery.next_attempt_at = start().plus(Duration::from_hours(24));
+    assert!(delivery.next_attempt_at > POLICY.latest(start()));
+    delivery.apply(failed(), start(), &POLICY).unwrap();
+    assert_eq!(delivery.next_attempt_at, start().plus(Duration::from_mins(1)));
+    assert!(delivery.next_attempt_at <= POLICY.latest(start()));
+}
+
 #[test]
 fn failed_attempts_wait_1_2_4_8_16_32_60_minutes_and_the_8th_is_the_last() {
     let mut delivery = delivery(DeliveryStatus::Pending);

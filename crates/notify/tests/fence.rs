@@ -12,7 +12,7 @@ use settle_notify::alerts::AlerterWake;
 use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, StoreQueue};
 use settle_shards::leases::{ShardLeases, StoreLeases};
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{Ask, DeliveryState, NewDelivery, Seen, Shard};
+use settle_store::{Ask, DeliveryState, DueTime, NewDelivery, Seen, Shard};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -34,7 +34,7 @@ async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     };
     let lost = lease_of().await;
     let asks = [Ask { merchant_id: merchant, number: 1 }];
-    let claimed = queue.claim(&asks, &[], fixtures::at(1)).await.unwrap().remove(0);
+    let claimed = queue.claim(&asks, &[], DueTime::by(fixtures::at(1))).await.unwrap().found.remove(0);
     shards.release(&[lost]).await.unwrap();
     let held = lease_of().await;
     assert_ne!(lost, held, "the shard has changed hands");
@@ -45,6 +45,7 @@ async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     let state = DeliveryState { merchant_id: merchant, seen: Seen::from(&claimed.delivery), delivery };
     let outcome = |lease| Outcome { lease, state: state.clone(), alert: false };
     assert_eq!(queue.record(&[outcome(lost)], fixtures::at(2)).await.unwrap().changed, []);
+    queue.record_in_turn(&[outcome(lost)], fixtures::at(2)).await.unwrap();
     let pending = fixtures::deliveries(&*store, merchant, Some(DeliveryStatus::Pending)).await;
     assert_eq!(pending.rows, [fixtures::listed(&new)]);
     assert_eq!(queue.record(&[outcome(held)], fixtures::at(2)).await.unwrap().changed, [new.delivery_id]);

@@ -17,7 +17,7 @@ use settle_outbox::Outbox;
 use settle_outbox::recorder::{RecordError, Recorded, Recorder};
 use settle_outbox::wake::{HANDED_OVER_MAX, Wake};
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{Ask, BATCH_MAX, Claimed, NewSettlement};
+use settle_store::{Ask, BATCH_MAX, Claimed, DueTime, NewSettlement};
 
 settle_testing::on_both_stores! {
     callers_at_the_same_time_share_a_transaction,
@@ -231,7 +231,8 @@ async fn only_merchants_with_an_endpoint_are_notified_and_woken(scratch: Scratch
     let woken = tokio::time::timeout(Duration::ZERO, recording.wake.woken()).await.unwrap();
     assert_eq!(woken.merchants, BTreeSet::new());
     let ask = [Ask { merchant_id: with, number: 2 }];
-    let claimed = recording.store.queue_claim(&ask, &[], deliveries[0].created_at).await.unwrap();
+    let claimed =
+        recording.store.queue_claim(&ask, &[], DueTime::by(deliveries[0].created_at)).await.unwrap().found;
     let handed_over: Vec<Claimed> = woken.committed.into_iter().map(|one| one.claimed).collect();
     assert_eq!(handed_over, claimed, "what is handed over is what a claim would give");
 }

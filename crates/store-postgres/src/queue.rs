@@ -10,8 +10,8 @@ use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{
-    Ask, Claimed, DueMerchant, LeaseToken, Leases, MerchantLock, Presence, QueueDepth, QueueReads,
-    QueueWrites, Shard, ShardLease, StoreError, StoreResult, fair_share,
+    Ask, Claimed, Claims, DueMerchant, DueTime, LeaseToken, Leases, MerchantLock, Presence, QueueDepth,
+    QueueReads, QueueWrites, Shard, ShardLease, StoreError, StoreResult, fair_share,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
@@ -40,10 +40,15 @@ settle_store::statements! {
     hot DUE = "
         SELECT due.merchant_id, due.next_due_at FROM unnest($1::smallint[]) AS asked (shard)
         CROSS JOIN LATERAL (
-            SELECT merchant_id, next_due_at FROM merchant_counts
-            WHERE shard = asked.shard AND next_due_at <= $2
-              AND merchant_id NOT IN (SELECT unnest($3::uuid[]))
-            ORDER BY next_due_at LIMIT $4
+            (SELECT merchant_id, next_due_at FROM merchant_counts
+             WHERE shard = asked.shard AND next_due_at <= $2
+               AND merchant_id NOT IN (SELECT unnest($3::uuid[]))
+             ORDER BY next_due_at LIMIT $4)
+            UNION ALL
+            (SELECT merchant_id, next_due_at FROM merchant_counts
+             WHERE shard = asked.shard AND next_due_at > $5
+               AND merchant_id NOT IN (SELECT unnest($3::uuid[]))
+             ORDER BY next_due_at LIMIT $4)
         ) AS due
         LIMIT $4";
     // Starts at the merchant's `next_due_at`: no pending row is due earlier. Earlier in the index are only
@@ -56,14 +61,23 @@ settle_store::statements! {
             WHERE merchant_id = asked.merchant_id LIMIT 1
         ) AS counts
         CROSS JOIN LATERAL (
-            SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
-                   delivered_at, next_attempt_at, response_status, last_error, url
-            FROM deliveries
-            WHERE merchant_id = asked.merchant_id AND endpoint_epoch = counts.endpoint_epoch
-              AND status = 'pending' AND next_attempt_at <= $3
-              AND next_attempt_at >= counts.next_due_at
-              AND delivery_id NOT IN (SELECT unnest($4::uuid[]))
-            ORDER BY next_attempt_at, delivery_id LIMIT asked.number
+            (SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
+                    delivered_at, next_attempt_at, response_status, last_error, url
+             FROM deliveries
+             WHERE merchant_id = asked.merchant_id AND endpoint_epoch = counts.endpoint_epoch
+               AND status = 'pending' AND next_attempt_at <= $3
+               AND next_attempt_at >= counts.next_due_at
+               AND delivery_id NOT IN (SELECT unnest($4::uuid[]))
+             ORDER BY next_attempt_at, delivery_id LIMIT asked.number)
+            UNION ALL
+            (SELECT delivery_id, settlement_id, event_type, status, attempts, created_at,
+                    delivered_at, next_attempt_at, response_status, last_error, url
+             FROM deliveries
+             WHERE merchant_id = asked.merchant_id AND endpoint_epoch = counts.endpoint_epoch
+               AND status = 'pending' AND next_attempt_at > $5
+               AND delivery_id NOT IN (SELECT unnest($4::uuid[]))
+             ORDER BY next_attempt_at, delivery_id LIMIT asked.number)
+            LIMIT asked.number
         ) AS due
         CROSS JOIN LATERAL (
             SELECT record::text FROM settlements
@@ -139,32 +153,33 @@ impl QueueReads for PostgresStore {
     async fn queue_due(
         &self,
         shards: &[Shard],
-        until: Timestamp,
+        due: DueTime,
         known: &[MerchantId],
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let query = sqlx::query(DUE)
             .bind(array(shards, |shard| shard.0))
-            .bind(At(until))
+            .bind(At(due.by))
             .bind(merchant_array(known))
-            .bind(signed(limit));
+            .bind(signed(limit))
+            .bind(At(due.beyond));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(due_merchant).collect()
     }
 
-    async fn queue_claim(
-        &self,
-        asks: &[Ask],
-        taken: &[DeliveryId],
-        now: Timestamp,
-    ) -> StoreResult<Vec<Claimed>> {
+    async fn queue_claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims> {
         let query = sqlx::query(CLAIM)
             .bind(array(asks, |ask| ask.merchant_id.0))
             .bind(array(asks, |ask| signed(ask.number)))
-            .bind(At(now))
-            .bind(array(taken, |delivery| delivery.0));
+            .bind(At(due.by))
+            .bind(array(taken, |delivery| delivery.0))
+            .bind(At(due.beyond));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
-        rows.iter().map(claimed).collect()
+        let mut claims = Claims::default();
+        for row in &rows {
+            claims.add(id(row, 0, MerchantId)?, claimed(row));
+        }
+        Ok(claims)
     }
 
     async fn queue_depth(&self) -> StoreResult<QueueDepth> {

@@ -21,7 +21,7 @@ settle_store::statements! {
         SET settlements = merchant_counts.settlements + ?2, deliveries_pending = deliveries_pending + ?3,
             deliveries_delivered = deliveries_delivered + ?4, deliveries_dead = deliveries_dead + ?5,
             next_due_at = CASE
-                WHEN first.at IS NULL THEN iif(next_due_at + ?7 >= ?6, next_due_at, NULL)
+                WHEN first.at IS NULL THEN iif(next_due_at BETWEEN ?6 - ?7 AND ?6 + ?7, next_due_at, NULL)
                 WHEN first.at <= ?6 AND first.at <= next_due_at + ?7 THEN next_due_at
                 ELSE first.at END
         FROM (SELECT (SELECT next_attempt_at FROM deliveries

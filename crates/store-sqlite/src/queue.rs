@@ -12,8 +12,8 @@ use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{
-    Ask, Claimed, DueMerchant, LeaseToken, Leases, MerchantLock, Presence, QueueDepth, QueueReads,
-    QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult,
+    Ask, Claimed, Claims, DueMerchant, DueTime, LeaseToken, Leases, MerchantLock, Presence, QueueDepth,
+    QueueReads, QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult,
 };
 use uuid::Uuid;
 
@@ -31,6 +31,10 @@ settle_store::statements! {
         SELECT merchant_id, next_due_at FROM json_each(?1) AS asked
         CROSS JOIN merchant_counts ON shard = asked.value AND next_due_at <= ?2
         WHERE merchant_id NOT IN (SELECT unhex(value) FROM json_each(?3))
+        UNION ALL
+        SELECT merchant_id, next_due_at FROM json_each(?1) AS asked
+        CROSS JOIN merchant_counts ON shard = asked.value AND next_due_at > ?5
+        WHERE merchant_id NOT IN (SELECT unhex(value) FROM json_each(?3))
         LIMIT ?4 + 0";
     // Differs because SQLite has no lateral joins, and its limits cannot come from a row: one statement asks
     // for those merchants of which the same number of deliveries is wanted.
@@ -41,12 +45,24 @@ settle_store::statements! {
         FROM json_each(?1) AS asked
         CROSS JOIN deliveries AS due
             ON due.merchant_id = unhex(asked.value) AND due.delivery_id IN (
-                SELECT delivery_id FROM deliveries
-                WHERE merchant_id = unhex(asked.value) AND status = 'pending' AND next_attempt_at <= ?3
-                  AND endpoint_epoch = (
-                      SELECT endpoint_epoch FROM merchant_counts WHERE merchant_id = unhex(asked.value))
-                  AND delivery_id NOT IN (SELECT unhex(value) FROM json_each(?4))
-                ORDER BY next_attempt_at, delivery_id LIMIT ?2 + 0
+                SELECT delivery_id FROM (
+                    SELECT delivery_id FROM deliveries
+                    WHERE merchant_id = unhex(asked.value) AND status = 'pending' AND next_attempt_at <= ?3
+                      AND endpoint_epoch = (
+                          SELECT endpoint_epoch FROM merchant_counts WHERE merchant_id = unhex(asked.value))
+                      AND delivery_id NOT IN (SELECT unhex(value) FROM json_each(?4))
+                    ORDER BY next_attempt_at, delivery_id LIMIT ?2 + 0
+                )
+                UNION ALL
+                SELECT delivery_id FROM (
+                    SELECT delivery_id FROM deliveries
+                    WHERE merchant_id = unhex(asked.value) AND status = 'pending' AND next_attempt_at > ?5
+                      AND endpoint_epoch = (
+                          SELECT endpoint_epoch FROM merchant_counts WHERE merchant_id = unhex(asked.value))
+                      AND delivery_id NOT IN (SELECT unhex(value) FROM json_each(?4))
+                    ORDER BY next_attempt_at, delivery_id LIMIT ?2 + 0
+                )
+                LIMIT ?2 + 0
             )
         CROSS JOIN settlements AS told
             ON told.merchant_id = due.merchant_id AND told.settlement_id = due.settlement_id
@@ -76,39 +92,39 @@ impl QueueReads for SqliteStore {
     async fn queue_due(
         &self,
         shards: &[Shard],
-        until: Timestamp,
+        due: DueTime,
         known: &[MerchantId],
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let (shards, known) = (json_rows(shards.iter().map(|shard| shard.0)), json_merchants(known));
-        let due = params![shards, until.as_micros(), known, signed(limit)];
+        let due = params![shards, due.by.as_micros(), known, signed(limit), due.beyond.as_micros()];
         self.connections.read(|connection| connection.rows(DUE, due, due_merchant))
     }
 
-    async fn queue_claim(
-        &self,
-        asks: &[Ask],
-        taken: &[DeliveryId],
-        now: Timestamp,
-    ) -> StoreResult<Vec<Claimed>> {
+    async fn queue_claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims> {
         let mut by_number: BTreeMap<u32, Vec<MerchantId>> = BTreeMap::new();
         for ask in asks {
             by_number.entry(ask.number).or_default().push(ask.merchant_id);
         }
         let taken = json_rows(taken.iter().map(|delivery| hex(delivery.0)));
-        let mut found = Vec::new();
+        let mut claims = Claims::default();
         for (number, merchants) in by_number {
             let at_once = usize::try_from(CLAIMED_AT_ONCE / number.max(1)).unwrap_or(1).max(1);
             for merchants in merchants.chunks(at_once) {
-                let asked = (json_merchants(merchants), signed(number), now.as_micros(), &taken);
-                found
-                    .append(&mut self.connections.read(|connection| connection.rows(CLAIM, asked, claimed))?);
+                let (by, beyond) = (due.by.as_micros(), due.beyond.as_micros());
+                let asked = (json_merchants(merchants), signed(number), by, &taken, beyond);
+                let read = |row: &Row<'_>| Ok((id(row, 0, MerchantId)?, claimed(row)));
+                for (merchant, row) in
+                    self.connections.read(|connection| connection.rows(CLAIM, asked, read))?
+                {
+                    claims.add(merchant, row);
+                }
                 tokio::task::yield_now().await;
             }
         }
         // SQLite returns the rows of a merchant in the order of their ids, not of their due times.
-        found.sort_by_key(|claimed| (claimed.delivery.next_attempt_at, claimed.delivery.delivery_id));
-        Ok(found)
+        claims.found.sort_by_key(|claimed| (claimed.delivery.next_attempt_at, claimed.delivery.delivery_id));
+        Ok(claims)
     }
 
     async fn queue_depth(&self) -> StoreResult<QueueDepth> {

@@ -69,8 +69,8 @@ pub use master_keys::{MasterKeyReads, MasterKeyWrites};
 pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites};
 pub use queue::{
-    Ask, Claimed, DUE_LAG, DueMerchant, LeaseToken, Leases, Presence, QueueDepth, QueueReads, QueueWrites,
-    SHARDS, Shard, ShardLease, fair_share,
+    Ask, Claimed, Claims, DUE_LAG, DueMerchant, DueTime, LeaseToken, Leases, Presence, QueueDepth,
+    QueueReads, QueueWrites, SHARDS, Shard, ShardLease, fair_share,
 };
 pub use settlements::{
     BATCH_MAX, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,

@@ -16,7 +16,7 @@ use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use uuid::Uuid;
 
-use crate::{MerchantLock, StoreResult};
+use crate::{MerchantLock, StoreError, StoreResult};
 
 /// The number of shards, and so the most processes that can share the work.
 pub const SHARDS: i16 = 64;
@@ -84,6 +84,29 @@ pub struct DueMerchant {
 /// sent.
 pub const DUE_LAG: Duration = Duration::from_secs(1);
 
+/// When something counts as due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueTime {
+    /// At this time or before it.
+    pub by: Timestamp,
+    /// Or after this one. Nobody waits for so long: a clock that has stepped since must have said so.
+    pub beyond: Timestamp,
+}
+
+impl DueTime {
+    /// Due by this time, and never for another reason.
+    #[must_use]
+    pub fn by(by: Timestamp) -> DueTime {
+        DueTime { by, beyond: Timestamp::MAX }
+    }
+
+    /// Whether something with this time is due.
+    #[must_use]
+    pub fn has_come(self, at: Timestamp) -> bool {
+        at <= self.by || at > self.beyond
+    }
+}
+
 /// How many deliveries of a merchant the dispatcher wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask {
@@ -105,6 +128,26 @@ pub struct Claimed {
     pub record: Record,
     /// The merchant's present secret; `None` when it has no endpoint.
     pub secret: Option<SealedSecret>,
+}
+
+/// What a claim found.
+#[derive(Debug, Default)]
+pub struct Claims {
+    /// Deliveries that are due.
+    pub found: Vec<Claimed>,
+    /// Merchants of deliveries that are due and that this version cannot read, and why not: an event that
+    /// only another version knows, or a damaged row. What others have due is found all the same.
+    pub unreadable: Vec<(MerchantId, StoreError)>,
+}
+
+impl Claims {
+    /// Adds a row, whether or not it could be read.
+    pub fn add(&mut self, merchant: MerchantId, row: StoreResult<Claimed>) {
+        match row {
+            Ok(claimed) => self.found.push(claimed),
+            Err(error) => self.unreadable.push((merchant, error)),
+        }
+    }
 }
 
 /// How full the queue is.
@@ -130,23 +173,18 @@ pub trait Presence: Send {
 /// Questions about the queue.
 #[async_trait]
 pub trait QueueReads {
-    /// Merchants of the given shards with a delivery due by `until`, without the `known` ones.
+    /// Merchants of the given shards with a delivery due, without the `known` ones.
     async fn queue_due(
         &self,
         shards: &[Shard],
-        until: Timestamp,
+        due: DueTime,
         known: &[MerchantId],
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>>;
 
-    /// The deliveries that are due now, each merchant's first due first, without those already `taken`. It
-    /// costs the same with a thousand deliveries waiting as with a million.
-    async fn queue_claim(
-        &self,
-        asks: &[Ask],
-        taken: &[DeliveryId],
-        now: Timestamp,
-    ) -> StoreResult<Vec<Claimed>>;
+    /// The deliveries that are due, each merchant's first due first, without those already `taken`. It costs
+    /// the same with a thousand deliveries waiting as with a million.
+    async fn queue_claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims>;
 
     /// How full the queue is, over all merchants.
     async fn queue_depth(&self) -> StoreResult<QueueDepth>;

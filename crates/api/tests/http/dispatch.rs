@@ -24,7 +24,7 @@ use settle_outbox::Outbox;
 use settle_outbox::recorder::{Recorded, Recorder};
 use settle_shards::keeper::Keeper;
 use settle_shards::leases::StoreLeases;
-use settle_store::{Alert, Ask, Claimed, DueMerchant, QueueDepth, Shard, StoreResult};
+use settle_store::{Alert, Ask, Claims, DueMerchant, DueTime, QueueDepth, Shard, StoreResult};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -108,24 +108,25 @@ impl DeliveryQueue for Watched {
     async fn due(
         &self,
         shards: &[Shard],
-        until: Timestamp,
+        due: DueTime,
         known: &[MerchantId],
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
-        let due = self.queue.due(shards, until, known, limit).await?;
+        let due = self.queue.due(shards, due, known, limit).await?;
         self.tell(Step::Looked);
         Ok(due)
     }
 
-    async fn claim(
-        &self,
-        asks: &[Ask],
-        in_flight: &[DeliveryId],
-        now: Timestamp,
-    ) -> StoreResult<Vec<Claimed>> {
-        let claimed = self.queue.claim(asks, in_flight, now).await?;
-        self.tell(Step::Claimed(now, claimed.len()));
-        Ok(claimed)
+    async fn claim(&self, asks: &[Ask], in_flight: &[DeliveryId], due: DueTime) -> StoreResult<Claims> {
+        let claims = self.queue.claim(asks, in_flight, due).await?;
+        self.tell(Step::Claimed(due.by, claims.found.len()));
+        Ok(claims)
+    }
+
+    async fn record_in_turn(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<()> {
+        self.queue.record_in_turn(outcomes, at).await?;
+        self.tell(Step::Recorded { outcomes: outcomes.len(), changed: outcomes.len() });
+        Ok(())
     }
 
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {

@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use settle_domain::seams::Clock;
-use settle_store::Ask;
+use settle_store::{Ask, DueTime};
 use settle_wiring::system::SystemClock;
 
 use super::{Measured, Plan, Usage};
@@ -152,7 +152,8 @@ async fn claim(history: &History, service: &Service, reads: usize) -> Result<Cos
     let mut times = Times::default();
     for _ in 0..reads + Samples::warm_up(reads) {
         let asked = Instant::now();
-        let claimed = history.context.store.queue_claim(&[ask], &[], SystemClock.now()).await?;
+        let claimed =
+            history.context.store.queue_claim(&[ask], &[], DueTime::by(SystemClock.now())).await?.found;
         times.took.push(nanos(asked));
         if u32::try_from(claimed.len()) != Ok(CLAIMED) {
             return Err(BenchError::Failed(format!("{} are there to be claimed", claimed.len())));

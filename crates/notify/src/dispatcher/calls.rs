@@ -3,6 +3,7 @@
 //! | call | wanted | made with | its answer |
 //! |---|---|---|---|
 //! | [`RECORD`] | outcomes have waited | up to a thousand outcomes | their deliveries are forgotten |
+//! | [`RECORD_APART`] | a merchant's outcomes must be recorded apart | that merchant's | the same |
 //! | [`WAKE_OTHERS`] | other processes' merchants are due | those merchants | nothing: it is a hint |
 //! | [`LOOK`] | every second, or when woken for many | the shards served | merchants get their turns |
 //! | [`CLAIM`] | a lane may ask | what each lane has room for | attempts start |
@@ -10,7 +11,7 @@
 //! | [`MEASURE`] | every five seconds | | gauges |
 //!
 //! A new call is one more row here, and its name in [`Call`] and [`Call::ALL`]. Of each at most one is under
-//! way. All run beside the loop, in tasks of their own: a store may take the thread for as long as it waits
+//! way, except where the row says otherwise. All run beside the loop, in tasks of their own: a store may take the thread for as long as it waits
 //! for the disk.
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use settle_store::{CALL_TIMEOUT, StoreResult, within};
+use settle_store::{CALL_TIMEOUT, StoreError, StoreResult, within};
 use tokio::time::Instant;
 
 use super::schedule::{Call, LOOK_INTERVAL};
@@ -36,6 +37,7 @@ impl Call {
     pub(super) const fn row(self) -> &'static Row {
         match self {
             Call::Record => &RECORD,
+            Call::RecordApart => &RECORD_APART,
             Call::WakeOthers => &WAKE_OTHERS,
             Call::Look => &LOOK,
             Call::Claim => &CLAIM,
@@ -51,6 +53,8 @@ pub(super) struct Row {
     pub(super) purpose: &'static str,
     /// Whether a dispatcher that stops still makes it.
     pub(super) is_made_while_stopping: bool,
+    /// Whether at most one is under way. Otherwise `is_wanted` has the limit.
+    pub(super) is_made_alone: bool,
     pub(super) is_wanted: fn(&State) -> bool,
     pub(super) make: fn(&mut State) -> Option<Made>,
 }
@@ -63,26 +67,58 @@ pub(super) type Answer = Box<dyn FnOnce(&mut State, &'static str) -> Instant + S
 static RECORD: Row = Row {
     purpose: "to record outcomes",
     is_made_while_stopping: true,
+    is_made_alone: true,
     is_wanted: |state| state.unrecorded.waiting() > 0,
     make: |state| {
         let outcomes = Arc::new(state.unrecorded.take());
         let (queue, now) = (state.parts.queue.clone(), state.now());
-        let sent = outcomes.clone();
-        Some(call(async move { queue.record(&sent, now).await }, move |state, recorded| {
-            // The call has ended and let go of its share.
-            let outcomes = Arc::unwrap_or_clone(outcomes);
-            match recorded {
-                Some(recorded) => state.recorded(outcomes, &recorded),
-                None => state.unrecorded.put_back(outcomes),
-            }
-            Instant::now() + RECORD_LINGER
-        }))
+        let recording = async move {
+            let recorded = within(CALL_TIMEOUT, queue.record(&outcomes, now)).await;
+            let answer: Answer = Box::new(move |state, purpose| {
+                let outcomes = Arc::unwrap_or_clone(outcomes);
+                match recorded {
+                    Ok(recorded) => {
+                        state.schedule.succeeded();
+                        state.recorded(outcomes, &recorded);
+                    }
+                    Err(error @ StoreError::Unavailable(_)) => {
+                        state.schedule.failed(&error, purpose);
+                        state.unrecorded.put_back(outcomes);
+                    }
+                    Err(error) => state.refused(outcomes, &error),
+                }
+                Instant::now() + RECORD_LINGER
+            });
+            answer
+        };
+        Some(recording.boxed())
+    },
+};
+
+static RECORD_APART: Row = Row {
+    purpose: "to record the outcomes of one merchant",
+    is_made_while_stopping: true,
+    is_made_alone: false,
+    is_wanted: |state| state.unrecorded.apart.first_due().is_some_and(|due| due <= Instant::now()),
+    make: |state| {
+        let outcomes = state.unrecorded.apart.take(Instant::now())?;
+        let (queue, now) = (state.parts.queue.clone(), state.now());
+        let recording = async move {
+            let recorded = within(CALL_TIMEOUT, queue.record_in_turn(&outcomes, now)).await;
+            let answer: Answer = Box::new(move |state, _| {
+                state.recorded_apart(outcomes, recorded);
+                Instant::now()
+            });
+            answer
+        };
+        Some(recording.boxed())
     },
 };
 
 static WAKE_OTHERS: Row = Row {
     purpose: "to wake other dispatchers",
     is_made_while_stopping: true,
+    is_made_alone: true,
     is_wanted: |state| !state.others.is_empty(),
     make: |state| {
         let merchants: Vec<_> = std::mem::take(&mut state.others).into_iter().collect();
@@ -94,12 +130,13 @@ static WAKE_OTHERS: Row = Row {
 static LOOK: Row = Row {
     purpose: "to look for what is due",
     is_made_while_stopping: false,
+    is_made_alone: true,
     is_wanted: |state| state.holdings.serves_any(),
     make: |state| {
         let (shards, known) = state.next_look();
-        let (queue, until) = (state.parts.queue.clone(), state.now().plus(LOOK_INTERVAL));
+        let (queue, due) = (state.parts.queue.clone(), state.due_within(LOOK_INTERVAL));
         Some(call(
-            async move { queue.due(&shards, until, &known, MERCHANTS_FOUND_MAX).await },
+            async move { queue.due(&shards, due, &known, MERCHANTS_FOUND_MAX).await },
             |state, found| {
                 let found = found.unwrap_or_default();
                 let found_all_it_may =
@@ -114,6 +151,7 @@ static LOOK: Row = Row {
 static CLAIM: Row = Row {
     purpose: "to claim",
     is_made_while_stopping: false,
+    is_made_alone: true,
     is_wanted: |state| state.lanes.may_ask() && state.is_covered(),
     make: |state| {
         let asks = state.lanes.asks();
@@ -121,9 +159,9 @@ static CLAIM: Row = Row {
             return None;
         }
         let taken = state.lanes.known_of(&asks);
-        let (queue, now) = (state.parts.queue.clone(), state.now());
+        let (queue, due) = (state.parts.queue.clone(), state.due_within(Duration::ZERO));
         let asked = asks.clone();
-        Some(call(async move { queue.claim(&asked, &taken, now).await }, move |state, found| {
+        Some(call(async move { queue.claim(&asked, &taken, due).await }, move |state, found| {
             match found {
                 Some(found) => state.claimed(&asks, found),
                 None => state.not_claimed(&asks),
@@ -136,6 +174,7 @@ static CLAIM: Row = Row {
 static REFRESH: Row = Row {
     purpose: "to refresh when merchants are due",
     is_made_while_stopping: false,
+    is_made_alone: true,
     is_wanted: |state| state.drained.is_any_proven(),
     make: |state| {
         let merchants = state.drained.take();
@@ -147,6 +186,7 @@ static REFRESH: Row = Row {
 static MEASURE: Row = Row {
     purpose: "to measure the queue",
     is_made_while_stopping: false,
+    is_made_alone: true,
     is_wanted: |_| true,
     make: |state| {
         let queue = state.parts.queue.clone();

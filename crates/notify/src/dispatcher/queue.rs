@@ -9,7 +9,8 @@ use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, Claimed, Death, DeliveryState, DueMerchant, QueueDepth, Shard, ShardLease, Store, StoreResult,
+    Ask, Claims, Death, DeliveryState, DueMerchant, DueTime, QueueDepth, Shard, ShardLease, Store,
+    StoreResult,
 };
 
 use crate::alerts::{self, AlerterWake};
@@ -41,15 +42,18 @@ pub trait DeliveryQueue: Send + Sync {
     async fn due(
         &self,
         shards: &[Shard],
-        until: Timestamp,
+        due: DueTime,
         known: &[MerchantId],
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>>;
     /// See [`settle_store::QueueReads::queue_claim`].
-    async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>>;
+    async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims>;
     /// Records outcomes, those alone whose lease still holds, and raises the alerts they ask for, in one
     /// transaction. A merchant that somebody else has locked is not waited for: it would hold up all others.
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes>;
+    /// Records outcomes of one merchant as [`DeliveryQueue::record`] does, but waits for its lock: behind
+    /// whoever asked for it before, and before whoever asks for it later.
+    async fn record_in_turn(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<()>;
     /// See [`settle_store::QueueWrites::queue_refresh`]. A merchant that somebody else has locked is left
     /// out.
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()>;
@@ -79,40 +83,24 @@ impl DeliveryQueue for StoreQueue {
     async fn due(
         &self,
         shards: &[Shard],
-        until: Timestamp,
+        due: DueTime,
         known: &[MerchantId],
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
-        self.store.queue_due(shards, until, known, limit).await
+        self.store.queue_due(shards, due, known, limit).await
     }
 
-    async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>> {
-        self.store.queue_claim(asks, taken, now).await
+    async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims> {
+        self.store.queue_claim(asks, taken, due).await
     }
 
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
-        let mut leases: Vec<ShardLease> = outcomes.iter().map(|outcome| outcome.lease).collect();
-        leases.sort_by_key(|lease| (lease.shard, lease.token.0));
-        leases.dedup();
-        let mut tx = self.store.begin().await?;
-        let held: HashSet<ShardLease> = tx.queue_fence(&leases).await?.into_iter().collect();
-        let ours = || outcomes.iter().filter(|outcome| held.contains(&outcome.lease));
-        let merchants: BTreeSet<MerchantId> = ours().map(|outcome| outcome.state.merchant_id).collect();
-        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
-        let lock = tx.merchant_lock_free(&merchants).await?;
-        let states: Vec<DeliveryState> = ours()
-            .filter(|outcome| lock.holds(outcome.state.merchant_id))
-            .map(|outcome| outcome.state.clone())
-            .collect();
-        let changed = tx.delivery_record_many(&lock, &states, at).await?;
-        let deaths = deaths(outcomes, &changed);
-        alerts::raise(&mut *tx, &lock, &deaths, at, &*self.entropy).await?;
-        tx.commit().await?;
-        if !deaths.is_empty() {
-            self.alerter.wake();
-        }
-        let locked = merchants.into_iter().filter(|merchant| !lock.holds(*merchant)).collect();
-        Ok(RecordedOutcomes { changed, locked })
+        self.record_locked(outcomes, at, LockBy::Chance).await
+    }
+
+    async fn record_in_turn(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<()> {
+        self.record_locked(outcomes, at, LockBy::Turn).await?;
+        Ok(())
     }
 
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
@@ -129,6 +117,60 @@ impl DeliveryQueue for StoreQueue {
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
         self.store.wake_others(merchants).await
     }
+}
+
+/// How outcomes get the locks of their merchants.
+#[derive(Debug, Clone, Copy)]
+enum LockBy {
+    /// Those locks alone that nobody holds.
+    Chance,
+    /// All of them, in turn with whoever else wants them.
+    Turn,
+}
+
+impl StoreQueue {
+    async fn record_locked(
+        &self,
+        outcomes: &[Outcome],
+        at: Timestamp,
+        by: LockBy,
+    ) -> StoreResult<RecordedOutcomes> {
+        let mut leases: Vec<ShardLease> = outcomes.iter().map(|outcome| outcome.lease).collect();
+        leases.sort_by_key(|lease| (lease.shard, lease.token.0));
+        leases.dedup();
+        let mut tx = self.store.begin().await?;
+        // A lock that must be waited for comes before the fence, which keeps the shard from changing hands.
+        let waited = match by {
+            LockBy::Chance => None,
+            LockBy::Turn => Some(tx.merchant_lock(&merchants_of(outcomes.iter())).await?),
+        };
+        let held: HashSet<ShardLease> = tx.queue_fence(&leases).await?.into_iter().collect();
+        let ours = || outcomes.iter().filter(|outcome| held.contains(&outcome.lease));
+        let merchants = merchants_of(ours());
+        let lock = match waited {
+            None => tx.merchant_lock_free(&merchants).await?,
+            Some(lock) => lock,
+        };
+        let states: Vec<DeliveryState> = ours()
+            .filter(|outcome| lock.holds(outcome.state.merchant_id))
+            .map(|outcome| outcome.state.clone())
+            .collect();
+        let changed = tx.delivery_record_many(&lock, &states, at).await?;
+        let deaths = deaths(outcomes, &changed);
+        alerts::raise(&mut *tx, &lock, &deaths, at, &*self.entropy).await?;
+        tx.commit().await?;
+        if !deaths.is_empty() {
+            self.alerter.wake();
+        }
+        let locked = merchants.into_iter().filter(|merchant| !lock.holds(*merchant)).collect();
+        Ok(RecordedOutcomes { changed, locked })
+    }
+}
+
+/// The merchants of outcomes, each once.
+fn merchants_of<'o>(outcomes: impl Iterator<Item = &'o Outcome>) -> Vec<MerchantId> {
+    let merchants: BTreeSet<MerchantId> = outcomes.map(|outcome| outcome.state.merchant_id).collect();
+    merchants.into_iter().collect()
 }
 
 /// What operations are alerted of: of what was recorded alone.

@@ -15,6 +15,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
     Record,
+    RecordApart,
     WakeOthers,
     Look,
     Claim,
@@ -24,11 +25,18 @@ pub(super) enum Call {
 
 impl Call {
     /// Every call, in the order in which the dispatcher makes those that are due together.
-    pub(super) const ALL: [Call; 6] =
-        [Call::Record, Call::WakeOthers, Call::Look, Call::Claim, Call::Refresh, Call::Measure];
+    pub(super) const ALL: [Call; 7] = [
+        Call::Record,
+        Call::RecordApart,
+        Call::WakeOthers,
+        Call::Look,
+        Call::Claim,
+        Call::Refresh,
+        Call::Measure,
+    ];
 }
 
-/// The times of all calls. Of each at most one is under way.
+/// The times of all calls.
 #[derive(Debug)]
 pub(super) struct Schedule {
     timings: [Timing; Call::ALL.len()],

@@ -102,7 +102,8 @@ impl Service {
     fn wants(&self, call: Call) -> bool {
         let row = call.row();
         let is_made = !self.state.is_stopping || row.is_made_while_stopping;
-        is_made && !self.state.schedule.is_under_way(call) && (row.is_wanted)(&self.state)
+        let is_held_up = row.is_made_alone && self.state.schedule.is_under_way(call);
+        is_made && !is_held_up && (row.is_wanted)(&self.state)
     }
 
     /// Takes note of what a call gave. A panic in a call is passed on: the dispatcher ends with it.

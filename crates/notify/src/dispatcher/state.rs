@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use settle_domain::delivery::DeliveryStatus;
 use settle_domain::ids::{DeliveryId, MerchantId};
@@ -9,7 +10,10 @@ use settle_domain::time::Timestamp;
 use settle_outbox::wake::Woken;
 use settle_shards::holdings::Holdings;
 use settle_shards::tenancy::{Tenancy, Told};
-use settle_store::{Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, QueueDepth, Shard};
+use settle_store::{
+    Ask, Claimed, Claims, DUE_LAG, DeliveryState, DueMerchant, DueTime, QueueDepth, Shard, StoreError,
+    StoreResult,
+};
 use tokio::time::Instant;
 
 use super::Dispatcher;
@@ -67,6 +71,7 @@ impl State {
     /// Whether every attempt has ended and is recorded.
     pub(super) fn has_finished(&self) -> bool {
         let is_recording = self.schedule.is_under_way(Call::Record);
+        let is_recording = is_recording || self.unrecorded.apart.is_under_way();
         self.attempts.is_empty() && self.unrecorded.len() == 0 && !is_recording
     }
 
@@ -89,14 +94,19 @@ impl State {
 
     /// When the loop must go round again for something other than a call.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        [self.unrecorded.locked_until(), self.due_soon.first(), self.resting.first()]
-            .into_iter()
-            .flatten()
-            .min()
+        let unrecorded = [self.unrecorded.locked_until(), self.unrecorded.apart.first_due()];
+        let due = [self.due_soon.first(), self.resting.first()];
+        unrecorded.into_iter().chain(due).flatten().min()
     }
 
     pub(super) fn now(&self) -> Timestamp {
         self.parts.clock.now()
+    }
+
+    /// What is due within this time, or should have been: see [`RetryPolicy::latest`].
+    pub(super) fn due_within(&self, time: Duration) -> DueTime {
+        let now = self.now();
+        DueTime { by: now.plus(time), beyond: self.parts.settings.retry.latest(now) }
     }
 
     /// Whether an attempt that starts now ends while the shards are ours.
@@ -189,9 +199,10 @@ impl State {
     /// A look found merchants that count as due. One that has for longer than [`DUE_LAG`] may have nothing
     /// left: it is suspected.
     pub(super) fn looked(&mut self, found: Vec<DueMerchant>) {
-        let late = self.now().minus(DUE_LAG);
+        // It counts as due for longer than the lag, or since a clock has stepped.
+        let (late, beyond) = (self.now().minus(DUE_LAG), self.due_within(Duration::ZERO).beyond);
         for due in found {
-            if due.due_at < late {
+            if due.due_at < late || due.due_at > beyond {
                 self.drained.suspect(due.merchant_id);
             }
             self.note_due(due);
@@ -199,17 +210,23 @@ impl State {
     }
 
     fn note_due(&mut self, due: DueMerchant) {
-        let now = self.now();
-        if due.due_at <= now {
+        if self.due_within(Duration::ZERO).has_come(due.due_at) {
             self.serve(due.merchant_id);
         } else {
-            self.due_soon.add(Instant::now() + due.due_at.since(now), due.merchant_id);
+            self.due_soon.add(Instant::now() + due.due_at.since(self.now()), due.merchant_id);
         }
     }
 
     /// A claim found deliveries that are due.
-    pub(super) fn claimed(&mut self, asks: &[Ask], found: Vec<Claimed>) {
+    pub(super) fn claimed(&mut self, asks: &[Ask], claims: Claims) {
+        let Claims { found, unreadable } = claims;
         self.lanes.claimed(self.parts.wake.claim_ended(), asks, &found);
+        for (merchant, error) in unreadable {
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::error!(%merchant, %error, cause, "a delivery that is due cannot be read: it is not sent");
+            count_fault("unreadable");
+            self.put_to_rest(merchant);
+        }
         self.forget_unserved(asks);
         for Ask { merchant_id, .. } in asks {
             self.drained.claimed(*merchant_id, self.lanes.has_work(*merchant_id));
@@ -307,10 +324,16 @@ impl State {
     /// Outcomes are recorded, or a fence has refused them for good. Those of merchants that somebody else has
     /// locked wait.
     pub(super) fn recorded(&mut self, outcomes: Vec<Outcome>, recorded: &RecordedOutcomes) {
+        let now = Instant::now();
+        let merchants: BTreeSet<MerchantId> =
+            outcomes.iter().map(|outcome| outcome.state.merchant_id).collect();
+        for merchant in merchants {
+            self.unrecorded.note_locked(merchant, recorded.locked.contains(&merchant), now);
+        }
         let soon = self.now().plus(LOOK_INTERVAL);
         for outcome in outcomes {
             if recorded.locked.contains(&outcome.state.merchant_id) {
-                self.unrecorded.put_off(outcome, Instant::now());
+                self.unrecorded.put_off(outcome, now);
                 continue;
             }
             let DeliveryState { merchant_id, delivery, .. } = outcome.state;
@@ -318,6 +341,40 @@ impl State {
             // A look finds what is due later.
             if delivery.status == DeliveryStatus::Pending && delivery.next_attempt_at <= soon {
                 self.note_due(DueMerchant { merchant_id, due_at: delivery.next_attempt_at });
+            }
+        }
+    }
+
+    /// The database refuses outcomes for another reason than that it is away. Those of one merchant must not
+    /// keep all others from being recorded, so each merchant's are tried apart.
+    pub(super) fn refused(&mut self, outcomes: Vec<Outcome>, error: &StoreError) {
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        tracing::warn!(%error, cause, "outcomes cannot be recorded together: each merchant's are tried apart");
+        self.unrecorded.split(outcomes, Instant::now());
+    }
+
+    /// The outcomes of one merchant are recorded, or must wait: for its lock, or because the database refuses
+    /// them.
+    pub(super) fn recorded_apart(&mut self, outcomes: Vec<Outcome>, recorded: StoreResult<()>) {
+        let now = Instant::now();
+        let Some(merchant) = outcomes.first().map(|outcome| outcome.state.merchant_id) else { return };
+        match recorded {
+            Ok(()) => {
+                self.schedule.succeeded();
+                self.unrecorded.apart.recorded(merchant, now);
+                self.recorded(outcomes, &RecordedOutcomes::default());
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                if let StoreError::Unavailable(_) = error {
+                    tracing::info!(%merchant, %error, cause, "a merchant's outcomes wait");
+                } else {
+                    let number = outcomes.len();
+                    tracing::error!(%merchant, number, %error, cause, "a merchant's outcomes cannot be recorded");
+                    metrics::counter!("settle_outcomes_refused_total").increment(1);
+                    self.put_to_rest(merchant);
+                }
+                self.unrecorded.apart.put_back(merchant, outcomes, now);
             }
         }
     }

@@ -1,22 +1,28 @@
 //! Outcomes that are not recorded yet.
 //!
 //! Outcomes wait a moment for each other, so that many are recorded in one transaction. Those of a merchant
-//! that somebody else has locked, an import say, wait apart: they would hold up everybody else's.
+//! that somebody else has locked wait aside: they would hold up everybody else's. If its lock is not free the
+//! next time either, they are recorded [`Apart`], in their turn.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use settle_domain::ids::MerchantId;
 use tokio::time::Instant;
 
+use super::apart::Apart;
 use super::queue::Outcome;
 
 /// Outcomes recorded in one transaction, at most.
-const RECORDED_MAX: usize = 1_000;
+pub(super) const RECORDED_MAX: usize = 1_000;
 /// How long an outcome may wait for others to be recorded with it.
 pub(super) const RECORD_LINGER: Duration = Duration::from_millis(50);
 /// So many outcomes are recorded without waiting for more; with few places, a quarter of the places.
 pub(super) const RECORD_AT_ONCE: usize = 256;
 /// How long outcomes of a locked merchant wait before the dispatcher tries to record them again.
 const LOCKED_WAIT: Duration = Duration::from_millis(100);
+/// How often in a row a merchant may be locked before its outcomes wait for the lock.
+const LOCKED_ROUNDS_MAX: u32 = 2;
 
 /// What is to be recorded, in the order in which attempts ended.
 #[derive(Debug)]
@@ -25,25 +31,34 @@ pub(super) struct Unrecorded {
     locked: Vec<Outcome>,
     /// When the outcomes of locked merchants are tried again.
     locked_until: Instant,
+    /// How often in a row each merchant was locked.
+    locked_rounds: HashMap<MerchantId, u32>,
+    pub(super) apart: Apart,
 }
 
 impl Unrecorded {
     pub(super) fn none(now: Instant) -> Unrecorded {
-        Unrecorded { waiting: Vec::new(), locked: Vec::new(), locked_until: now }
+        Unrecorded {
+            waiting: Vec::new(),
+            locked: Vec::new(),
+            locked_until: now,
+            locked_rounds: HashMap::new(),
+            apart: Apart::default(),
+        }
     }
 
     pub(super) fn push(&mut self, outcome: Outcome) {
-        self.waiting.push(outcome);
+        self.waiting.extend(self.apart.push(outcome));
     }
 
-    /// Outcomes that can be recorded now.
+    /// Outcomes that can be recorded now, together.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
     /// All outcomes.
     pub(super) fn len(&self) -> usize {
-        self.waiting.len() + self.locked.len()
+        self.waiting.len() + self.locked.len() + self.apart.len()
     }
 
     /// When outcomes of locked merchants can be tried again, if there are any.
@@ -56,6 +71,7 @@ impl Unrecorded {
         if self.locked_until <= now {
             self.waiting.append(&mut self.locked);
         }
+        self.apart.end(now);
     }
 
     /// The next outcomes to record.
@@ -69,8 +85,31 @@ impl Unrecorded {
         self.waiting.splice(..0, outcomes);
     }
 
+    /// Nothing was recorded, because the database refuses something: each merchant's outcomes are tried apart.
+    pub(super) fn split(&mut self, outcomes: Vec<Outcome>, now: Instant) {
+        for outcome in outcomes {
+            self.apart.begin(outcome.state.merchant_id, now);
+            self.push(outcome);
+        }
+    }
+
+    /// Whether somebody else had locked a merchant when its outcomes were to be recorded.
+    pub(super) fn note_locked(&mut self, merchant: MerchantId, was_locked: bool, now: Instant) {
+        if !was_locked {
+            self.locked_rounds.remove(&merchant);
+            return;
+        }
+        let rounds = self.locked_rounds.entry(merchant).or_insert(0);
+        *rounds += 1;
+        if *rounds >= LOCKED_ROUNDS_MAX {
+            self.locked_rounds.remove(&merchant);
+            self.apart.begin(merchant, now);
+        }
+    }
+
     /// Somebody else has locked the merchant of this outcome.
     pub(super) fn put_off(&mut self, outcome: Outcome, now: Instant) {
+        let Some(outcome) = self.apart.push(outcome) else { return };
         if self.locked.is_empty() {
             self.locked_until = now + LOCKED_WAIT;
         }
@@ -81,6 +120,7 @@ impl Unrecorded {
     pub(super) fn remove(&mut self, is_lost: impl Fn(&Outcome) -> bool) -> Vec<Outcome> {
         let mut removed: Vec<Outcome> = self.waiting.extract_if(.., |outcome| is_lost(outcome)).collect();
         removed.extend(self.locked.extract_if(.., |outcome| is_lost(outcome)));
+        removed.extend(self.apart.remove(is_lost));
         removed
     }
 }
@@ -150,6 +190,52 @@ mod tests {
         let until = unrecorded.locked_until().unwrap();
         unrecorded.unlock(until);
         assert_eq!((numbers(&unrecorded.take()), unrecorded.locked_until()), (vec![1], None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_merchant_that_is_locked_twice_waits_for_its_turn_and_for_a_while_at_once() {
+        let now = Instant::now();
+        let merchant = MerchantId(Uuid::nil());
+        let mut unrecorded = Unrecorded::none(now);
+        for (round, is_apart) in [(1, false), (2, true)] {
+            unrecorded.push(outcome(round));
+            let taken = unrecorded.take();
+            unrecorded.note_locked(merchant, true, now);
+            taken.into_iter().for_each(|outcome| unrecorded.put_off(outcome, now));
+            assert_eq!(unrecorded.apart.first_due().is_some(), is_apart, "round {round}");
+            let until = unrecorded.locked_until().unwrap_or(now);
+            unrecorded.unlock(until);
+        }
+        unrecorded.push(outcome(3));
+        assert_eq!((unrecorded.waiting(), unrecorded.len()), (0, 3));
+        let taken = unrecorded.apart.take(now).unwrap();
+        assert_eq!(numbers(&taken), [1, 2, 3]);
+        unrecorded.push(outcome(4));
+        assert!(unrecorded.apart.take(now).is_none(), "one transaction a merchant at a time");
+        unrecorded.apart.put_back(merchant, taken, now);
+        let rested = unrecorded.apart.first_due().unwrap();
+        assert!(rested > now && unrecorded.apart.take(now).is_none());
+        assert_eq!(numbers(&unrecorded.apart.take(rested).unwrap()), [1, 2, 3, 4]);
+        unrecorded.apart.recorded(merchant, rested);
+        unrecorded.unlock(rested + Duration::from_mins(1));
+        unrecorded.push(outcome(5));
+        assert_eq!((unrecorded.waiting(), unrecorded.apart.len()), (1, 0), "together with others again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_that_the_database_refuses_is_split_by_merchant() {
+        let now = Instant::now();
+        let mut unrecorded = Unrecorded::none(now);
+        let of = |merchant, number| {
+            let mut outcome = outcome(number);
+            outcome.state.merchant_id = MerchantId(Uuid::from_u128(merchant));
+            outcome
+        };
+        unrecorded.split(vec![of(1, 1), of(2, 2), of(1, 3)], now);
+        let mut taken = [unrecorded.apart.take(now).unwrap(), unrecorded.apart.take(now).unwrap()];
+        taken.sort_by_key(Vec::len);
+        assert_eq!(taken.each_ref().map(|taken| numbers(taken)), [vec![2], vec![1, 3]]);
+        assert!(unrecorded.apart.take(now).is_none() && unrecorded.apart.is_under_way());
     }
 
     #[tokio::test(start_paused = true)]

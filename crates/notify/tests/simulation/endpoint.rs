@@ -21,6 +21,8 @@ enum Mood {
     Breaks,
     Refuses,
     Unresolvable,
+    /// We could not make the attempt.
+    Ours(SendError),
 }
 
 /// The network and all endpoints behind it.
@@ -33,6 +35,9 @@ impl Endpoints {
     /// Endpoints flap: for a while most attempts fail, then most succeed.
     fn mood(&self) -> Mood {
         let chance = &self.world.chance;
+        if chance.once_in(12) {
+            return Mood::Ours(*chance.pick(&[SendError::Resources, SendError::Resolver]));
+        }
         let period = self.world.clock.now().as_micros() / 1_500_000 % 3;
         let good = if period == 0 { chance.once_in(8) } else { !chance.once_in(4) };
         if good {
@@ -71,6 +76,11 @@ impl Transport for Endpoints {
         if before {
             self.die().await;
         }
+        if let Mood::Ours(error) = mood {
+            self.world.not_sent(&notification);
+            pass(travel).await;
+            return Err(error);
+        }
         let failed = |fault| Attempt { response_status: None, fault: Some(fault) };
         let Some(id) = self.world.sent(&notification) else { return Ok(failed(AttemptFault::Broken)) };
         pass(travel).await;
@@ -90,7 +100,9 @@ impl Transport for Endpoints {
             Mood::Breaks => failed(AttemptFault::Broken),
             Mood::Refuses => failed(AttemptFault::Connect(io::ErrorKind::ConnectionRefused)),
             Mood::Unresolvable => failed(AttemptFault::Dns),
+            Mood::Ours(error) => return Err(error),
         };
+        self.world.reached(id);
         if attempt.is_delivered() {
             self.world.answered(id);
         }

@@ -1,4 +1,5 @@
-//! A database with faults: the dispatcher may die before or after any of its queries.
+//! A database with faults: the dispatcher may die before or after any of its queries, and any query of its
+//! queue may never return.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use settle_domain::time::Timestamp;
 use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, RecordedOutcomes};
 use settle_shards::leases::ShardLeases;
 use settle_store::{
-    Ask, Claimed, DueMerchant, Leases, Presence, QueueDepth, Shard, ShardLease, StoreError, StoreResult,
+    Ask, Claims, DueMerchant, DueTime, Leases, Presence, QueueDepth, Shard, ShardLease, StoreError,
+    StoreResult,
 };
 use settle_testing::virtual_time::pass;
 use tokio::sync::Mutex;
@@ -74,6 +76,27 @@ impl<Part> Database<Part> {
         pass(latency).await;
         answer
     }
+
+    async fn hang(&self, hangs: bool) {
+        if hangs {
+            self.world.tell("a call never returns");
+            pending::<()>().await;
+        }
+    }
+
+    /// As [`Database::ask`]. Now and then the connection is lost without anybody noticing, before or after the
+    /// work is done: the call never returns.
+    async fn ask_queue<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = StoreResult<T>> + Send + 'static,
+    ) -> StoreResult<T> {
+        let chance = &self.world.chance;
+        let (before, after) = (chance.once_in(400), chance.once_in(400));
+        self.hang(before).await;
+        let answer = self.ask(work).await;
+        self.hang(after).await;
+        answer
+    }
 }
 
 #[async_trait::async_trait]
@@ -99,32 +122,37 @@ impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
     async fn due(
         &self,
         shards: &[Shard],
-        until: Timestamp,
+        due: DueTime,
         known: &[MerchantId],
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let (part, shards, known) = (self.part.clone(), shards.to_vec(), known.to_vec());
-        self.ask(async move { part.due(&shards, until, &known, limit).await }).await
+        self.ask_queue(async move { part.due(&shards, due, &known, limit).await }).await
     }
 
-    async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], now: Timestamp) -> StoreResult<Vec<Claimed>> {
+    async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims> {
         let (part, asks, taken) = (self.part.clone(), asks.to_vec(), taken.to_vec());
         let (world, life) = (self.world.clone(), self.life);
+        // Only before its work: what a claim has found is no longer there for the next one.
+        self.hang(self.world.chance.once_in(400)).await;
         self.ask(async move {
-            let found = part.claim(&asks, &taken, now).await?;
-            world.check_claims(life, &found);
-            Ok(found)
+            let claims = part.claim(&asks, &taken, due).await?;
+            world.check_claims(life, due, &claims.found);
+            Ok(claims)
         })
         .await
     }
 
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
         let (part, mut outcomes, world) = (self.part.clone(), outcomes.to_vec(), self.world.clone());
-        // Now and then another transaction holds the lock of a merchant.
+        // Now and then another transaction holds the lock of a merchant, or the database refuses an outcome.
         let locked = outcomes.first().map(|outcome| outcome.state.merchant_id);
-        let locked = locked.filter(|_| self.world.chance.once_in(10));
+        let locked = locked.filter(|_| self.world.chance.once_in(5));
+        if self.world.chance.once_in(40) {
+            return Err(StoreError::unexpected("an outcome that is refused"));
+        }
         outcomes.retain(|outcome| Some(outcome.state.merchant_id) != locked);
-        self.ask(async move {
+        self.ask_queue(async move {
             let mut recorded = part.record(&outcomes, at).await?;
             world.recorded(&outcomes, &recorded.changed);
             recorded.locked.extend(locked);
@@ -133,18 +161,29 @@ impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
         .await
     }
 
+    async fn record_in_turn(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<()> {
+        let (part, outcomes, world) = (self.part.clone(), outcomes.to_vec(), self.world.clone());
+        self.ask_queue(async move {
+            // As `record`, which tells what has changed: nobody else holds a lock in this world.
+            let recorded = part.record(&outcomes, at).await?;
+            world.recorded(&outcomes, &recorded.changed);
+            Ok(())
+        })
+        .await
+    }
+
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
         let (part, merchants) = (self.part.clone(), merchants.to_vec());
-        self.ask(async move { part.refresh(&merchants, at).await }).await
+        self.ask_queue(async move { part.refresh(&merchants, at).await }).await
     }
 
     async fn depth(&self) -> StoreResult<QueueDepth> {
         let part = self.part.clone();
-        self.ask(async move { part.depth().await }).await
+        self.ask_queue(async move { part.depth().await }).await
     }
 
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
         let (part, merchants) = (self.part.clone(), merchants.to_vec());
-        self.ask(async move { part.wake_others(&merchants).await }).await
+        self.ask_queue(async move { part.wake_others(&merchants).await }).await
     }
 }

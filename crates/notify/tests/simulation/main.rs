@@ -1,8 +1,10 @@
 //! A seeded simulation: the real dispatcher on the real SQLite store, under a clock that jumps.
 //!
-//! Endpoints time out, break connections, answer late or wrongly, and flap. The dispatcher is killed between
-//! any two of its steps, and started again. Meanwhile merchants rotate secrets, clear and set endpoints, and
-//! request redeliveries. [`world`] checks at every step what must hold; at the end every delivery is
+//! Endpoints time out, break connections, answer late or wrongly, and flap. We ourselves run out of files and
+//! name servers. The dispatcher is killed between any two of its steps, and started again; calls to the
+//! database never return. The clock steps, by up to a day in both directions, and is right again at the end.
+//! Meanwhile merchants rotate secrets, clear and set endpoints, and request redeliveries. [`world`] checks at
+//! every step what must hold, such as that we spend no attempt of a merchant; at the end every delivery is
 //! delivered or dead.
 //!
 //! A seed replays by its number: `SIMULATION_SEED=4711 cargo nextest run --test simulation one_seed`.

@@ -24,7 +24,7 @@ use settle_store::conformance::fixtures;
 use settle_store::{Merchant, Store};
 use settle_testing::virtual_time::pass;
 use tokio::sync::{Mutex, Notify};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::endpoint::Endpoints;
 use crate::faults::{Database, exclusive};
@@ -197,9 +197,12 @@ impl Simulation {
     /// What merchants and the service do meanwhile.
     async fn live(self: Arc<Self>) {
         let chance = &self.world.chance;
-        let until = self.world.clock.now().plus(self.scenario.active);
-        while self.world.clock.now() < until {
+        let until = Instant::now() + self.scenario.active;
+        while Instant::now() < until {
             pass(chance.up_to(self.scenario.active / 4)).await;
+            if self.world.has_steps && chance.once_in(2) {
+                self.step_clock();
+            }
             let merchant = *chance.pick(&self.merchants);
             match chance.below(11) {
                 0..=5 => self.settle(merchant).await,
@@ -209,6 +212,18 @@ impl Simulation {
                 _ => self.redeliver(merchant).await,
             }
         }
+        self.world.clock.step(0);
+        self.world.tell("the clock is right");
+    }
+
+    /// Somebody sets the clock: a moment, an hour or a day ahead or behind, or right again.
+    fn step_clock(&self) {
+        const SECOND: i64 = 1_000_000;
+        let steps = [0, 1, 3_600, 86_400].map(|seconds| seconds * SECOND);
+        let ahead = *self.world.chance.pick(&steps);
+        let ahead = if self.world.chance.once_in(2) { ahead } else { -ahead };
+        self.world.clock.step(ahead);
+        self.world.tell(format_args!("the clock is {} s ahead", ahead / SECOND));
     }
 
     async fn add_merchant(&mut self) {
@@ -381,7 +396,7 @@ async fn track(
             continue;
         };
         let body = settlement.record.notification(row.event_type);
-        let tracked = Tracked { merchant, body, answered: false, state: row };
+        let tracked = Tracked { merchant, body, answered: false, reached: 0, spent: 0, state: row };
         world.known().deliveries.insert(tracked.state.delivery_id, tracked);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, ENDPOINT_CLEARED, RetryPolicy};
@@ -13,7 +14,7 @@ use settle_domain::signature::{
 use settle_domain::time::Timestamp;
 use settle_notify::dispatcher::queue::Outcome;
 use settle_notify::notification::Notification;
-use settle_store::Claimed;
+use settle_store::{Claimed, DueTime};
 use settle_testing::chance::Chance;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -21,15 +22,25 @@ use tokio::time::Instant;
 /// Lines of the story that a failure shows.
 const STORY_LINES: usize = 60;
 
-/// A clock that starts at the same time for every seed and follows the runtime's.
+/// A clock that starts at the same time for every seed and follows the runtime's, until somebody sets it.
 pub struct VirtualClock {
     origin: Timestamp,
     started: Instant,
+    /// How far it is ahead of the right time.
+    ahead_micros: AtomicI64,
+}
+
+impl VirtualClock {
+    /// Sets the clock this far ahead of the right time, or behind it.
+    pub fn step(&self, ahead_micros: i64) {
+        self.ahead_micros.store(ahead_micros, Ordering::Relaxed);
+    }
 }
 
 impl Clock for VirtualClock {
     fn now(&self) -> Timestamp {
-        self.origin.plus(self.started.elapsed())
+        let right = self.origin.plus(self.started.elapsed());
+        Timestamp::from_micros(right.as_micros() + self.ahead_micros.load(Ordering::Relaxed))
     }
 }
 
@@ -42,6 +53,10 @@ pub struct Tracked {
     pub body: Vec<u8>,
     /// Whether its endpoint has answered an attempt with 2xx in time.
     pub answered: bool,
+    /// Attempts that have ended at its endpoint or on the way to it, and not with us.
+    pub reached: i32,
+    /// Attempts that were recorded, in all cycles.
+    pub spent: i32,
 }
 
 /// Everything that the simulation knows.
@@ -73,6 +88,8 @@ pub struct World {
     pub chance: Chance,
     pub clock: Arc<VirtualClock>,
     pub retry: RetryPolicy,
+    /// Whether the clock steps in this world. What is known of times holds only where it does not.
+    pub has_steps: bool,
     /// Tells the scenario that the dispatcher dies now.
     pub crash: Notify,
     known: Mutex<Known>,
@@ -81,9 +98,12 @@ pub struct World {
 impl World {
     pub fn new(seed: u64, retry: RetryPolicy) -> World {
         let origin = "2026-01-31T09:30:00Z".parse().expect("a time");
+        let chance = Chance::new(seed);
+        let ahead_micros = AtomicI64::new(0);
         World {
-            chance: Chance::new(seed),
-            clock: Arc::new(VirtualClock { origin, started: Instant::now() }),
+            has_steps: chance.once_in(3),
+            chance,
+            clock: Arc::new(VirtualClock { origin, started: Instant::now(), ahead_micros }),
             retry,
             crash: Notify::new(),
             known: Mutex::default(),
@@ -118,11 +138,10 @@ impl World {
 
     /// Checks that only pending deliveries that are due are claimed, and none twice. A claim by a dispatcher
     /// that has died meanwhile does not count.
-    pub fn check_claims(&self, life: usize, found: &[Claimed]) {
+    pub fn check_claims(&self, life: usize, due: DueTime, found: &[Claimed]) {
         if life != self.known().crashes {
             return;
         }
-        let now = self.clock.now();
         for claimed in found {
             let id = claimed.delivery.delivery_id;
             self.tell(format_args!("claimed {id}"));
@@ -130,7 +149,7 @@ impl World {
             let tracked = &known.deliveries[&id];
             assert_eq!(tracked.state, claimed.delivery, "a claim gives what is stored");
             assert_eq!(claimed.delivery.status, DeliveryStatus::Pending);
-            assert!(claimed.delivery.next_attempt_at <= now, "{id} is claimed before its time");
+            assert!(due.has_come(claimed.delivery.next_attempt_at), "{id} is claimed before its time");
             assert!(claimed.delivery.attempts < self.retry.attempts_max, "{id}: a 9th attempt");
             assert_eq!(
                 claimed.record.notification(claimed.delivery.event_type),
@@ -150,6 +169,21 @@ impl World {
         let mut known = self.known();
         let secret = known.secrets[&merchant].clone().expect("what is enqueued has an endpoint");
         known.handed_over.extend(deliveries.map(|delivery| (delivery, secret.clone())));
+    }
+
+    /// We could not make an attempt: the delivery will be claimed again.
+    pub fn not_sent(&self, notification: &Notification) {
+        let header = notification.headers[DELIVERY_ID_HEADER].to_str().expect("text");
+        let id: DeliveryId = header.parse().expect("an id");
+        self.tell(format_args!("not sent {id}, for a reason of ours"));
+        let mut known = self.known();
+        known.claimed.remove(&id);
+        known.handed_over.remove(&id);
+    }
+
+    /// An attempt has ended, and not with us.
+    pub fn reached(&self, id: DeliveryId) {
+        self.known().deliveries.get_mut(&id).expect("it was sent").reached += 1;
     }
 
     /// An attempt reaches the endpoint. Its faults are reported at the end.
@@ -174,7 +208,8 @@ impl World {
         known.unclaimed_sends += usize::from(secrets[0].is_none());
         let tracked = &known.deliveries[&id];
         assert_ne!(tracked.state.status, DeliveryStatus::Delivered, "{id} is sent after it was delivered");
-        assert!(tracked.state.next_attempt_at <= now, "{id} is sent before its time");
+        let is_due = tracked.state.next_attempt_at <= now;
+        assert!(is_due || self.has_steps, "{id} is sent before its time");
         assert!(tracked.state.attempts < self.retry.attempts_max, "{id}: a 9th attempt");
         assert_eq!(notification.body, tracked.body, "{id}: the bytes are not frozen");
         assert_eq!(header(EVENT_HEADER), "settlement.completed");
@@ -211,11 +246,18 @@ impl World {
             let at = match after.status {
                 DeliveryStatus::Delivered => after.delivered_at.expect("a delivered row has its time"),
                 DeliveryStatus::Pending => earlier(after.next_attempt_at, &self.retry, after.attempts),
-                DeliveryStatus::Dead => self.clock.now(),
+                // An endpoint that is gone cuts a wait short.
+                DeliveryStatus::Dead if expected.next_attempt_at > after.next_attempt_at => {
+                    after.next_attempt_at
+                }
+                DeliveryStatus::Dead => Timestamp::MAX,
             };
             expected.apply(event, at, &self.retry).expect("the state table allows it");
             assert_eq!(&expected, after, "{id}: a step that is not in the state table");
-            assert!(at <= self.clock.now());
+            let is_past = at <= self.clock.now() || after.status == DeliveryStatus::Dead;
+            assert!(is_past || self.has_steps);
+            tracked.spent += after.attempts - tracked.state.attempts;
+            assert!(tracked.spent <= tracked.reached, "{id}: we have spent an attempt");
             if after.status == DeliveryStatus::Delivered {
                 assert!(tracked.answered, "{id} counts as delivered and was never answered");
             }

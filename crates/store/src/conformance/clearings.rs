@@ -9,7 +9,7 @@ use super::fixtures::{
     at, clear_endpoint, clear_endpoint_but, clearing_step, deliveries, delivery, endpoint, enqueue, listed,
     merchant, put_endpoint, record, record_states, refresh, requeue, settlement, unique_uuid,
 };
-use crate::{Ask, ClearingStep, ClearingsLeft, NewDelivery, Shard, Store};
+use crate::{Ask, ClearingStep, ClearingsLeft, DueTime, NewDelivery, Shard, Store};
 
 /// A merchant with an endpoint and so many notifications, each due a second after the one before.
 async fn notified(store: &dyn Store, number: u64) -> (MerchantId, Vec<NewDelivery>) {
@@ -61,12 +61,13 @@ async fn left(store: &dyn Store) -> ClearingsLeft {
 
 async fn claimed(store: &dyn Store, merchant: MerchantId) -> Vec<DeliveryId> {
     let asks = [Ask { merchant_id: merchant, number: 8 }];
-    let claimed = store.queue_claim(&asks, &[], at(1_000)).await.unwrap();
+    let claimed = store.queue_claim(&asks, &[], DueTime::by(at(1_000))).await.unwrap().found;
     claimed.iter().map(|claimed| claimed.delivery.delivery_id).collect()
 }
 
 async fn due(store: &dyn Store, merchant: MerchantId) -> Option<Timestamp> {
-    let found = store.queue_due(&[Shard::of(merchant)], Timestamp::MAX, &[], 1_000).await.unwrap();
+    let found =
+        store.queue_due(&[Shard::of(merchant)], DueTime::by(Timestamp::MAX), &[], 1_000).await.unwrap();
     found.into_iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at)
 }
 

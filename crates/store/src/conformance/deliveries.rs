@@ -9,7 +9,7 @@ use super::fixtures::{
     at, deliveries, delivery, enqueue, listed, merchant, page, record_states, requeue, requeue_many,
     unique_uuid,
 };
-use crate::{DeliveryCursor, DeliveryFilter, DeliveryState, NewDelivery, Seen, Shard, Store};
+use crate::{DeliveryCursor, DeliveryFilter, DeliveryState, DueTime, NewDelivery, Seen, Shard, Store};
 
 fn failed() -> DeliveryEvent {
     DeliveryEvent::Failed { response_status: Some(503), error: "answered with status 503".to_owned() }
@@ -204,7 +204,7 @@ pub async fn requeue_of_many_changes_the_dead_ones_alone(store: &dyn Store) {
     let rows = deliveries(store, one, None).await.rows;
     assert!(rows.contains(&listed(&pending)) && rows.contains(&delivered), "{rows:?}");
     let shards: Vec<Shard> = Shard::all().collect();
-    let due = store.queue_due(&shards, at(4_000), &[], 10).await.unwrap();
+    let due = store.queue_due(&shards, DueTime::by(at(4_000)), &[], 10).await.unwrap();
     assert_eq!(due.len(), 2, "{due:?}");
     assert!(due.iter().all(|due| due.due_at == at(4_000)), "{due:?}");
     assert_eq!(requeue_many(store, &asked, at(9_000)).await, [], "none of them is dead any more");

@@ -155,6 +155,7 @@ macro_rules! conformance_suite {
             }
             queue {
                 a_due_merchant_is_found_in_its_shard,
+                what_is_due_later_than_anybody_waits_counts_as_due,
                 the_time_a_merchant_is_due_follows_its_deliveries,
                 a_claim_gives_what_an_attempt_needs,
                 a_claim_takes_the_first_due,

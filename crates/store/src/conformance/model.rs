@@ -16,8 +16,8 @@ use super::fixtures::{
     at, endpoint, listed, page, refresh, settlement, settlements, unique_delivery_id, unique_uuid,
 };
 use crate::{
-    Ask, ClearingStep, DUE_LAG, DeliveryState, ListKey, Merchant, MerchantLock, NewDelivery, NewSettlement,
-    Seen, Shard, Store, Tx,
+    Ask, ClearingStep, DUE_LAG, DeliveryState, DueTime, ListKey, Merchant, MerchantLock, NewDelivery,
+    NewSettlement, Seen, Shard, Store, Tx,
 };
 
 /// Merchants in one case.
@@ -327,7 +327,7 @@ async fn compare_deliveries(store: &dyn Store, merchant: MerchantId, holdings: &
 /// A claim gives what can be sent and nothing else, and a merchant is named while it has a clearing.
 async fn compare_clearings(store: &dyn Store, merchant: MerchantId, holdings: &Holdings) {
     let asks = [Ask { merchant_id: merchant, number: 1_000 }];
-    let claimed = store.queue_claim(&asks, &[], Timestamp::MAX).await.unwrap();
+    let claimed = store.queue_claim(&asks, &[], DueTime::by(Timestamp::MAX)).await.unwrap().found;
     let claimed: BTreeSet<DeliveryId> = claimed.iter().map(|claimed| claimed.delivery.delivery_id).collect();
     assert_eq!(claimed, holdings.sendable().map(|row| row.delivery_id).collect());
     let left = store.clearing_left(CLEARINGS_MAX).await.unwrap();
@@ -339,7 +339,8 @@ async fn compare_clearings(store: &dyn Store, merchant: MerchantId, holdings: &H
 async fn compare_queue(store: &dyn Store, merchant: MerchantId, holdings: &Holdings) {
     let first = holdings.sendable().map(|row| row.next_attempt_at).min();
     let due_at = async || {
-        let due = store.queue_due(&[Shard::of(merchant)], Timestamp::MAX, &[], 1_000).await.unwrap();
+        let due =
+            store.queue_due(&[Shard::of(merchant)], DueTime::by(Timestamp::MAX), &[], 1_000).await.unwrap();
         due.into_iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at)
     };
     assert!(due_at().await.is_some() || first.is_none());

@@ -11,7 +11,8 @@ use super::fixtures::{
     record_states_at, refresh, requeue, settlement, unique_keeper_id, unique_uuid,
 };
 use crate::{
-    Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, Leases, NewDelivery, SHARDS, Shard, ShardLease, Store,
+    Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, DueTime, Leases, NewDelivery, SHARDS, Shard,
+    ShardLease, Store,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -30,7 +31,7 @@ async fn notified(store: &dyn Store, merchant: MerchantId, created_at: Timestamp
 /// When the merchant counts as due.
 async fn due(store: &dyn Store, merchant: MerchantId) -> Option<Timestamp> {
     let shards: Vec<Shard> = Shard::all().collect();
-    let found = store.queue_due(&shards, Timestamp::MAX, &[], 1_000).await.unwrap();
+    let found = store.queue_due(&shards, DueTime::by(Timestamp::MAX), &[], 1_000).await.unwrap();
     found.into_iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at)
 }
 
@@ -41,7 +42,8 @@ async fn claim(
     in_flight: &[DeliveryId],
     now: Timestamp,
 ) -> Vec<Claimed> {
-    store.queue_claim(&[Ask { merchant_id: merchant, number }], in_flight, now).await.unwrap()
+    let asks = [Ask { merchant_id: merchant, number }];
+    store.queue_claim(&asks, in_flight, DueTime::by(now)).await.unwrap().found
 }
 
 fn ids(claimed: &[Claimed]) -> Vec<DeliveryId> {
@@ -53,7 +55,7 @@ pub async fn a_due_merchant_is_found_in_its_shard(store: &dyn Store) {
     let merchant = merchant(store).await;
     notified(store, merchant, at(10)).await;
     let found = async |shard: Shard, until: Timestamp, known: &[MerchantId]| {
-        store.queue_due(&[shard], until, known, 10).await.unwrap()
+        store.queue_due(&[shard], DueTime::by(until), known, 10).await.unwrap()
     };
     let own = Shard::of(merchant);
     let expected = [DueMerchant { merchant_id: merchant, due_at: at(10) }];
@@ -93,6 +95,46 @@ pub async fn the_time_a_merchant_is_due_follows_its_deliveries(store: &dyn Store
     assert_eq!(due(store, merchant).await, Some(at(40)));
     clear_endpoint(store, merchant, at(41)).await;
     assert_eq!(due(store, merchant).await, None);
+}
+
+/// A clock that stepped forward for a while has left a time that no wait can give: it counts as due. When the
+/// delivery has been sent nothing is left of that time.
+pub async fn what_is_due_later_than_anybody_waits_counts_as_due(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let far = notified(store, merchant, at(90_000)).await;
+    let later = notified(store, merchant, at(90_001)).await;
+    let shards = [Shard::of(merchant)];
+    let asks = [Ask { merchant_id: merchant, number: 1 }];
+    let now = DueTime { by: at(10), beyond: at(4_000) };
+    let known = DueMerchant { merchant_id: merchant, due_at: at(90_000) };
+    assert_eq!(store.queue_due(&shards, now, &[], 10).await.unwrap(), [known]);
+    assert_eq!(store.queue_due(&shards, now, &[merchant], 10).await.unwrap(), []);
+    let found = async |due| ids(&store.queue_claim(&asks, &[], due).await.unwrap().found);
+    assert_eq!(found(now).await, [far.delivery_id]);
+    let taken = store.queue_claim(&asks, &[far.delivery_id], now).await.unwrap();
+    assert_eq!(ids(&taken.found), [later.delivery_id]);
+    // What is due in the ordinary way comes first.
+    let due_now = notified(store, merchant, at(9)).await;
+    assert_eq!(found(now).await, [due_now.delivery_id]);
+    let waits = DueTime { by: at(8), beyond: at(90_001) };
+    assert_eq!(store.queue_due(&shards, waits, &[], 10).await.unwrap(), []);
+    assert_eq!(found(waits).await, []);
+
+    let policy = RetryPolicy::default();
+    for new in [&due_now, &far] {
+        let mut delivered = listed(new);
+        delivered.apply(DeliveryEvent::Answered { response_status: 200 }, at(11), &policy).unwrap();
+        record_states_at(store, merchant, &[delivered], at(11)).await;
+    }
+    assert_eq!(due(store, merchant).await, Some(at(90_001)));
+    let mut retried = listed(&later);
+    let failed = DeliveryEvent::Failed { response_status: None, error: "timeout".to_owned() };
+    retried.apply(failed, at(12), &policy).unwrap();
+    record_states_at(store, merchant, &[retried.clone()], at(12)).await;
+    assert_eq!(due(store, merchant).await, Some(at(72)), "the retry waits as any other");
+    retried.apply(DeliveryEvent::Answered { response_status: 200 }, at(13), &policy).unwrap();
+    record_states_at(store, merchant, &[retried], at(13)).await;
+    assert_eq!(due(store, merchant).await, None, "nothing is left");
 }
 
 /// One transaction enqueues two deliveries and records that one is delivered: the other is due.
@@ -149,7 +191,7 @@ pub async fn a_claim_takes_the_first_due(store: &dyn Store) {
     assert_eq!(ids(&claim(store, merchant, 1, &[a, b, c], at(40)).await), [d]);
     let another = notified(store, other, at(5)).await.delivery_id;
     let asks = [(merchant, 1), (other, 4)].map(|(merchant_id, number)| Ask { merchant_id, number });
-    let mut both = ids(&store.queue_claim(&asks, &[], now).await.unwrap());
+    let mut both = ids(&store.queue_claim(&asks, &[], DueTime::by(now)).await.unwrap().found);
     both.sort();
     let mut expected = vec![a, another];
     expected.sort();
