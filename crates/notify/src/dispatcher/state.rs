@@ -94,7 +94,10 @@ impl State {
 
     /// When the loop must go round again for something other than a call.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let unrecorded = [self.unrecorded.locked_until(), self.unrecorded.apart.first_due()];
+        // Not before the call may be made: while a failing database is left alone, the loop must not spin.
+        let may_record = self.schedule.due(Call::RecordApart);
+        let apart = self.unrecorded.apart.first_due().map(|due| due.max(may_record));
+        let unrecorded = [self.unrecorded.locked_until(), apart];
         let due = [self.due_soon.first(), self.resting.first()];
         unrecorded.into_iter().chain(due).flatten().min()
     }
