@@ -1,12 +1,13 @@
 //! The API keys of a merchant.
 
-use settle_domain::credential::{Credential, CredentialKind};
+use settle_domain::credential::{Credential, CredentialHash, CredentialKind, Holder};
 use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::seams::{Clock, Entropy};
-use settle_domain::vault::KeyRing;
-use settle_store::{Key, NewKey, Revocation, Store};
+use settle_domain::vault::{KeyRing, Recognition};
+use settle_store::{Key, NewKey, ResealedKey, Revocation, Store, StoreResult, StoredKey};
 
 use crate::AccountError;
+use crate::anew::try_in_turn;
 use crate::names::checked;
 
 /// Makes a key, and gives it with its plain text, which nobody stores.
@@ -29,10 +30,50 @@ pub async fn create(
         created_at: now,
         revoked_at: None,
     };
+    let hash = credential.hash();
+    let seal = ring.seal_credential(Holder::Merchant { merchant_id, key_id: key.key_id }, hash);
     let mut tx = store.begin().await?;
-    tx.key_create(&NewKey { key: key.clone(), hash: ring.hash(&credential) }).await?;
+    tx.key_create(&NewKey { key: key.clone(), hash, seal }).await?;
     tx.commit().await?;
     Ok((key, credential))
+}
+
+/// The caller who used a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuthenticatedKey {
+    /// The key's id.
+    pub key_id: KeyId,
+    /// The merchant it belongs to.
+    pub merchant_id: MerchantId,
+}
+
+/// The caller who used the key with this hash, if it is valid: found, not revoked, and sealed for the
+/// merchant in whose row it stands.
+pub async fn authenticate(
+    store: &dyn Store,
+    ring: &KeyRing,
+    hash: CredentialHash,
+) -> StoreResult<Option<AuthenticatedKey>> {
+    let Some(found) = store.key_find(hash).await? else { return Ok(None) };
+    let (key_id, merchant_id) = (found.key_id, found.merchant_id);
+    match ring.recognise(found.holder(), hash, found.seal.as_ref()) {
+        Ok(Recognition::Current) => {}
+        Ok(Recognition::Stale) => try_in_turn(seal_anew(store, ring, &found)).await,
+        Err(fault) => {
+            tracing::error!(%key_id, %merchant_id, %fault, "an API key is refused: its row cannot be believed");
+            return Ok(None);
+        }
+    }
+    Ok(Some(AuthenticatedKey { key_id, merchant_id }))
+}
+
+async fn seal_anew(store: &dyn Store, ring: &KeyRing, found: &StoredKey) -> StoreResult<u64> {
+    let seal = ring.seal_credential(found.holder(), found.hash);
+    let mut tx = store.begin().await?;
+    let resealed = ResealedKey { key_id: found.key_id, hash: found.hash, seal };
+    let changed = tx.master_key_reseal_keys(&[resealed]).await?;
+    tx.commit().await?;
+    Ok(changed)
 }
 
 /// A merchant's keys, oldest first, revoked ones included.

@@ -1,14 +1,18 @@
 //! Merchants, their API keys, and operators. The commands and the benchmark add, list and revoke them through
-//! this crate, so that the same rules hold everywhere.
+//! this crate, and the API recognises callers through it, so that the same rules hold everywhere.
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`merchants`] | adds and lists merchants |
-//! | [`keys`] | makes, lists and revokes the API keys of a merchant |
-//! | [`operators`] | adds, lists and revokes operators |
+//! | [`keys`] | makes, lists and revokes the API keys of a merchant, and recognises them |
+//! | [`operators`] | adds, lists and revokes operators, and recognises their tokens |
+//! | [`master_keys`] | what needs which master key, and sealing it anew |
+//! | `anew` | seals a credential anew when it is used |
 //! | `names` | checks names and labels |
 
+mod anew;
 pub mod keys;
+pub mod master_keys;
 pub mod merchants;
 mod names;
 pub mod operators;

@@ -3,9 +3,9 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use settle_accounts::keys::{self, AuthenticatedKey};
 use settle_domain::credential::{Credential, CredentialHash, CredentialKind};
 use settle_domain::ids::MerchantId;
-use settle_store::AuthenticatedKey;
 
 use crate::error::{ApiError, LookupError};
 use crate::http::{Source, bearer};
@@ -39,9 +39,9 @@ async fn authenticate(
     source: Source,
     credential: &Credential,
 ) -> Result<Option<AuthenticatedKey>, LookupError> {
-    let look = |hashes: Vec<CredentialHash>| {
-        let store = state.store.clone();
-        async move { store.key_authenticate(&hashes).await }
+    let look = |hash: CredentialHash| {
+        let (store, ring) = (state.store.clone(), state.ring.clone());
+        async move { keys::authenticate(&*store, &ring, hash).await }
     };
-    state.keys().authenticate(source, state.ring.hashes(credential), look).await
+    state.keys().authenticate(source, credential.hash(), look).await
 }

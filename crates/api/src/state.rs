@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use settle_accounts::keys::AuthenticatedKey;
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::vault::KeyRing;
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
 use settle_outbox::Outbox;
-use settle_store::{AuthenticatedKey, Store};
+use settle_store::Store;
 
 use crate::http::{Answers, EnvelopeState, Lookups, RateLimiter, Tally};
 use crate::language::Messages;

@@ -1,11 +1,17 @@
 //! API keys and operator tokens: a prefix and 32 random bytes in lower-case hex. We show a credential once
-//! and store only its hash.
+//! and store only its hash, with a seal that says whose it is. Why so stands in [`vault`](crate::vault).
 
 use std::fmt;
 
+use hmac::Mac;
 use secrecy::{ExposeSecret, SecretString};
 
+use crate::ids::{KeyId, MerchantId, OperatorId};
 use crate::seams::{Entropy, random_bytes};
+use crate::signature::hmac_sha256;
+
+/// Sets the hash of a credential apart from every other hash. It is no secret.
+const HASH_LABEL: &[u8] = b"settle: credential hash, v1";
 
 /// Who authenticates with the credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +63,14 @@ impl Credential {
         self.0.expose_secret()
     }
 
+    /// The hash by which the database finds it. It needs no master key, so that replacing one leaves it as it
+    /// is; nobody finds 32 random bytes from it.
+    #[must_use]
+    pub fn hash(&self) -> CredentialHash {
+        let mac = hmac_sha256(HASH_LABEL).chain_update(self.expose().as_bytes());
+        CredentialHash(mac.finalize().into_bytes().into())
+    }
+
     /// The last four characters, for display.
     #[must_use]
     pub fn last_four(&self) -> String {
@@ -71,14 +85,39 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// The hash that the database stores: an HMAC under a pepper that the database does not hold. Somebody who
-/// can write to the table still cannot insert a credential that works.
+/// The hash by which the database finds a credential. Alone it admits nobody: see [`CredentialSeal`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CredentialHash(pub [u8; 32]);
 
 impl fmt::Debug for CredentialHash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("CredentialHash(…)")
+    }
+}
+
+/// Whose a stored credential is, and in which row it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    /// A merchant, with one of its API keys.
+    Merchant {
+        /// Whose key.
+        merchant_id: MerchantId,
+        /// Which key.
+        key_id: KeyId,
+    },
+    /// An operator.
+    Operator(OperatorId),
+}
+
+/// What makes a stored credential valid: the id of a master key, and an HMAC under that key of the
+/// credential's hash and its holder. Without the master key nobody can insert a credential that works, nor move one to
+/// another merchant.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CredentialSeal(pub Vec<u8>);
+
+impl fmt::Debug for CredentialSeal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("CredentialSeal(…)")
     }
 }
 

@@ -15,6 +15,7 @@ mod demo;
 mod doctor;
 mod key;
 mod listen;
+mod master_key;
 mod merchant;
 mod migrate;
 mod operator;
@@ -58,6 +59,9 @@ enum Command {
     /// Add, list and revoke operators
     #[command(subcommand)]
     Operator(operator::OperatorCommand),
+    /// Make a master key, see what needs which, and seal everything anew
+    #[command(subcommand)]
+    MasterKey(master_key::MasterKeyCommand),
     /// Import completed settlements
     #[command(subcommand)]
     Settlement(settlement::SettlementCommand),
@@ -178,6 +182,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Merchant(command) => command.run(Context::open(config).await?).await?,
         Command::Key(command) => command.run(Context::open(config).await?).await?,
         Command::Operator(command) => command.run(Context::open(config).await?).await?,
+        Command::MasterKey(command) => command.run(config).await?,
         Command::Settlement(command) => command.run(Context::open(config).await?).await?,
         Command::Bench(_)
         | Command::Completions(_)

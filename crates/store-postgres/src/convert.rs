@@ -1,5 +1,6 @@
 //! Conversions between the types of the domain and the columns of PostgreSQL.
 
+use settle_domain::credential::{CredentialHash, CredentialSeal};
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_store::{StoreError, StoreResult};
@@ -87,4 +88,13 @@ pub(crate) fn time(row: &PgRow, name: impl ColumnIndex<PgRow>) -> StoreResult<Ti
 pub(crate) fn optional_time(row: &PgRow, name: impl ColumnIndex<PgRow>) -> StoreResult<Option<Timestamp>> {
     let time: Option<At> = column(row, name)?;
     Ok(time.map(|At(time)| time))
+}
+
+pub(crate) fn hash(row: &PgRow, name: impl ColumnIndex<PgRow>) -> StoreResult<CredentialHash> {
+    column(row, name).map(CredentialHash)
+}
+
+pub(crate) fn seal(row: &PgRow, name: impl ColumnIndex<PgRow>) -> StoreResult<Option<CredentialSeal>> {
+    let seal: Option<Vec<u8>> = column(row, name)?;
+    Ok(seal.map(CredentialSeal))
 }

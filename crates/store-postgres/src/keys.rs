@@ -4,35 +4,34 @@ use async_trait::async_trait;
 use settle_domain::credential::CredentialHash;
 use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::time::Timestamp;
-use settle_store::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey, Revocation, StoreError, StoreResult};
+use settle_store::{Key, KeyReads, KeyWrites, NewKey, Revocation, StoreError, StoreResult, StoredKey};
 use sqlx::postgres::PgRow;
 
-use crate::convert::{At, column, id, optional_time, time};
+use crate::convert::{At, column, hash, id, optional_time, seal, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
-    hot AUTHENTICATE = "
-        SELECT key_id, merchant_id FROM api_keys
-        WHERE key_hash = ANY ($1) AND revoked_at IS NULL";
+    hot FIND = "
+        SELECT key_id, merchant_id, key_hash, seal FROM api_keys
+        WHERE key_hash = $1 AND revoked_at IS NULL";
     cold "an operator's listing" LIST = "
         SELECT key_id, merchant_id, label, last_four, created_at, revoked_at FROM api_keys
         WHERE merchant_id = $1 ORDER BY created_at, key_id";
     cold "an operator adds a key" CREATE = "
-        INSERT INTO api_keys (key_id, merchant_id, key_hash, last_four, label, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6)";
+        INSERT INTO api_keys (key_id, merchant_id, key_hash, seal, last_four, label, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
     cold "an operator revokes a key" REVOKE = "
-        UPDATE api_keys SET revoked_at = $2 WHERE key_id = $1 AND revoked_at IS NULL";
+        UPDATE api_keys SET revoked_at = $2, seal = NULL WHERE key_id = $1 AND revoked_at IS NULL";
     cold "an operator revokes a key" EXISTS = "SELECT count(*) FROM api_keys WHERE key_id = $1";
 }
 
 #[async_trait]
 impl KeyReads for PostgresStore {
-    async fn key_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<AuthenticatedKey>> {
-        let hashes: Vec<&[u8]> = hashes.iter().map(|hash| hash.0.as_slice()).collect();
-        let query = sqlx::query(AUTHENTICATE).bind(hashes);
+    async fn key_find(&self, hash: CredentialHash) -> StoreResult<Option<StoredKey>> {
+        let query = sqlx::query(FIND).bind(hash.0.as_slice());
         let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
-        row.as_ref().map(authenticated).transpose()
+        row.as_ref().map(stored).transpose()
     }
 
     async fn key_list(&self, merchant: MerchantId) -> StoreResult<Vec<Key>> {
@@ -50,6 +49,7 @@ impl KeyWrites for PostgresTx {
             .bind(key.key_id.0)
             .bind(key.merchant_id.0)
             .bind(new.hash.0.as_slice())
+            .bind(new.seal.0.as_slice())
             .bind(&key.last_four)
             .bind(&key.label)
             .bind(At(key.created_at));
@@ -74,10 +74,12 @@ impl KeyWrites for PostgresTx {
     }
 }
 
-fn authenticated(row: &PgRow) -> StoreResult<AuthenticatedKey> {
-    Ok(AuthenticatedKey {
+pub(crate) fn stored(row: &PgRow) -> StoreResult<StoredKey> {
+    Ok(StoredKey {
         key_id: id(row, "key_id", KeyId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,
+        hash: hash(row, "key_hash")?,
+        seal: seal(row, "seal")?,
     })
 }
 

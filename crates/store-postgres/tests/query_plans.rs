@@ -41,10 +41,11 @@ const FILL: [&str; 12] = [
      SELECT md5((n % 5)::text)::uuid, decode(md5(n::text), 'hex'), 128 FROM generate_series(1, 20000) AS n",
     "INSERT INTO settlement_pricing SELECT merchant_id, settlement_id, '1', '1', '1' FROM settlements",
     "INSERT INTO api_keys
-     SELECT md5(n::text)::uuid, md5('k' || n)::uuid, sha256(n::text::bytea), 'beef', NULL, now(), NULL
+     SELECT md5(n::text)::uuid, md5('k' || n)::uuid, sha256(n::text::bytea), NULL, 'beef', NULL, now(), NULL
      FROM generate_series(1, 5000) AS n",
     "INSERT INTO operators
-     SELECT md5('o' || n)::uuid, 'o' || n, sha256(n::text::bytea), now(), NULL FROM generate_series(1, 5000) AS n",
+     SELECT md5('o' || n)::uuid, 'o' || n, sha256(n::text::bytea), NULL, now(), NULL
+     FROM generate_series(1, 5000) AS n",
     "INSERT INTO webhook_endpoints SELECT merchant_id, 'https://m.example', '' FROM merchants",
     "INSERT INTO clearings SELECT merchant_id, 0, now(), 9, now(), merchant_id FROM merchants",
     "INSERT INTO alerts

@@ -31,10 +31,14 @@ CREATE INDEX merchant_counts_due ON merchant_counts (shard, next_due_at) WHERE n
 -- The merchant leads the primary key, as in every table that grows. Two look-ups do not know the merchant: a
 -- request shows nothing but its key, which is found by its hash, and an operator revokes a key by its id
 -- alone. Both indexes hold the few keys of merchants, not their history.
+--
+-- The seal is the id of a master key and an HMAC under it, of the hash and of the row's ids. Without it a row
+-- admits nobody; a revoked key has none.
 CREATE TABLE api_keys (
     merchant_id BLOB    NOT NULL REFERENCES merchants,
     key_id      BLOB    NOT NULL UNIQUE CHECK (length(key_id) = 16),
     key_hash    BLOB    NOT NULL UNIQUE CHECK (length(key_hash) = 32),
+    seal        BLOB    CHECK (length(seal) = 36),
     last_four   TEXT    NOT NULL,
     label       TEXT,
     created_at  INTEGER NOT NULL,
@@ -53,6 +57,7 @@ CREATE TABLE operators (
     operator_id BLOB    NOT NULL PRIMARY KEY CHECK (length(operator_id) = 16),
     name        TEXT    NOT NULL UNIQUE,
     token_hash  BLOB    NOT NULL UNIQUE CHECK (length(token_hash) = 32),
+    seal        BLOB    CHECK (length(seal) = 36),
     created_at  INTEGER NOT NULL,
     revoked_at  INTEGER
 ) STRICT;

@@ -5,6 +5,7 @@
 use rusqlite::types::FromSql;
 use rusqlite::{Row, RowIndex};
 use serde::{Serialize, Serializer};
+use settle_domain::credential::{CredentialHash, CredentialSeal};
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_store::{StoreError, StoreResult};
@@ -68,4 +69,13 @@ pub(crate) fn time(row: &Row<'_>, index: impl RowIndex) -> StoreResult<Timestamp
 pub(crate) fn optional_time(row: &Row<'_>, index: impl RowIndex) -> StoreResult<Option<Timestamp>> {
     let micros: Option<i64> = column(row, index)?;
     Ok(micros.map(Timestamp::from_micros))
+}
+
+pub(crate) fn hash(row: &Row<'_>, index: impl RowIndex) -> StoreResult<CredentialHash> {
+    column(row, index).map(CredentialHash)
+}
+
+pub(crate) fn seal(row: &Row<'_>, index: impl RowIndex) -> StoreResult<Option<CredentialSeal>> {
+    let seal: Option<Vec<u8>> = column(row, index)?;
+    Ok(seal.map(CredentialSeal))
 }

@@ -5,33 +5,32 @@ use rusqlite::{Row, params};
 use settle_domain::credential::CredentialHash;
 use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::time::Timestamp;
-use settle_store::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey, Revocation, StoreError, StoreResult};
+use settle_store::{Key, KeyReads, KeyWrites, NewKey, Revocation, StoreError, StoreResult, StoredKey};
 
-use crate::convert::{Hex, column, id, json_rows, optional_time, time};
+use crate::convert::{column, hash, id, optional_time, seal, time};
 use crate::error::{is_foreign_key_violation, store_error};
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
-    hot AUTHENTICATE = "
-        SELECT key_id, merchant_id FROM api_keys
-        WHERE key_hash IN (SELECT unhex(value) FROM json_each(?1)) AND revoked_at IS NULL";
+    hot FIND = "
+        SELECT key_id, merchant_id, key_hash, seal FROM api_keys
+        WHERE key_hash = ?1 AND revoked_at IS NULL";
     cold "an operator's listing" LIST = "
         SELECT key_id, merchant_id, label, last_four, created_at, revoked_at FROM api_keys
         WHERE merchant_id = ?1 ORDER BY created_at, key_id";
     cold "an operator adds a key" CREATE = "
-        INSERT INTO api_keys (key_id, merchant_id, key_hash, last_four, label, created_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        INSERT INTO api_keys (key_id, merchant_id, key_hash, seal, last_four, label, created_at)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     cold "an operator revokes a key" REVOKE = "
-        UPDATE api_keys SET revoked_at = ?2 WHERE key_id = ?1 AND revoked_at IS NULL";
+        UPDATE api_keys SET revoked_at = ?2, seal = NULL WHERE key_id = ?1 AND revoked_at IS NULL";
     cold "an operator revokes a key" EXISTS = "SELECT 1 FROM api_keys WHERE key_id = ?1";
 }
 
 #[async_trait]
 impl KeyReads for SqliteStore {
-    async fn key_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<AuthenticatedKey>> {
-        let hashes = json_rows(hashes.iter().map(|hash| Hex(hash.0)));
-        self.connections.read(|connection| connection.row(AUTHENTICATE, [hashes], authenticated))
+    async fn key_find(&self, hash: CredentialHash) -> StoreResult<Option<StoredKey>> {
+        self.connections.read(|connection| connection.row(FIND, [hash.0], stored))
     }
 
     async fn key_list(&self, merchant: MerchantId) -> StoreResult<Vec<Key>> {
@@ -47,6 +46,7 @@ impl KeyWrites for SqliteTx {
             key.key_id.0,
             key.merchant_id.0,
             new.hash.0,
+            new.seal.0,
             key.last_four,
             key.label,
             key.created_at.as_micros()
@@ -71,10 +71,12 @@ impl KeyWrites for SqliteTx {
     }
 }
 
-fn authenticated(row: &Row<'_>) -> StoreResult<AuthenticatedKey> {
-    Ok(AuthenticatedKey {
+pub(crate) fn stored(row: &Row<'_>) -> StoreResult<StoredKey> {
+    Ok(StoredKey {
         key_id: id(row, "key_id", KeyId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,
+        hash: hash(row, "key_hash")?,
+        seal: seal(row, "seal")?,
     })
 }
 

@@ -1,7 +1,7 @@
 //! API keys of merchants, found by the hash of their plain text.
 
 use async_trait::async_trait;
-use settle_domain::credential::CredentialHash;
+use settle_domain::credential::{CredentialHash, CredentialSeal, Holder};
 use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::time::Timestamp;
 
@@ -31,22 +31,36 @@ pub struct NewKey {
     pub key: Key,
     /// The hash of its plain text.
     pub hash: CredentialHash,
+    /// The seal of the hash.
+    pub seal: CredentialSeal,
 }
 
-/// The caller who used a key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AuthenticatedKey {
+/// A key as the database stores it. Only its seal says whether the row can be believed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredKey {
     /// The key's id.
     pub key_id: KeyId,
-    /// The merchant it belongs to.
+    /// The merchant in whose row it stands.
     pub merchant_id: MerchantId,
+    /// The hash of its plain text.
+    pub hash: CredentialHash,
+    /// The seal of the hash; a revoked key has none.
+    pub seal: Option<CredentialSeal>,
+}
+
+impl StoredKey {
+    /// Whose key it claims to be.
+    #[must_use]
+    pub fn holder(&self) -> Holder {
+        Holder::Merchant { merchant_id: self.merchant_id, key_id: self.key_id }
+    }
 }
 
 /// Questions about keys.
 #[async_trait]
 pub trait KeyReads {
-    /// The caller who used a key, if one of its hashes is stored and not revoked. One read decides both.
-    async fn key_authenticate(&self, hashes: &[CredentialHash]) -> StoreResult<Option<AuthenticatedKey>>;
+    /// The key with this hash, unless it is revoked. One read decides both; the caller judges the seal.
+    async fn key_find(&self, hash: CredentialHash) -> StoreResult<Option<StoredKey>>;
 
     /// A merchant's keys, oldest first.
     async fn key_list(&self, merchant: MerchantId) -> StoreResult<Vec<Key>>;
@@ -58,6 +72,7 @@ pub trait KeyWrites {
     /// Adds a key.
     async fn key_create(&mut self, key: &NewKey) -> StoreResult<()>;
 
-    /// Revokes a key, effective on every node from the commit on.
+    /// Revokes a key, effective on every node from the commit on. Its seal goes: whoever can write to the
+    /// table cannot make the key valid again.
     async fn key_revoke(&mut self, key: KeyId, at: Timestamp) -> StoreResult<Revocation>;
 }

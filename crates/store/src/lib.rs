@@ -63,11 +63,13 @@ pub use deliveries::{
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use epochs::Epochs;
 pub use error::StoreError;
-pub use keys::{AuthenticatedKey, Key, KeyReads, KeyWrites, NewKey};
+pub use keys::{Key, KeyReads, KeyWrites, NewKey, StoredKey};
 pub use locks::{MerchantLock, TxNumber};
-pub use master_keys::{MasterKeyReads, MasterKeyWrites};
+pub use master_keys::{
+    MasterKeyReads, MasterKeyUse, MasterKeyWrites, ResealedKey, ResealedSecret, ResealedToken, SealedKind,
+};
 pub use merchants::{Merchant, MerchantReads, MerchantWrites};
-pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites};
+pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites, StoredToken};
 pub use queue::{
     Ask, Claimed, Claims, DUE_LAG, DueMerchant, DueTime, LeaseToken, Leases, Presence, QueueDepth,
     QueueReads, QueueWrites, SHARDS, Shard, ShardLease, fair_share,

@@ -1,8 +1,9 @@
 //! The master key ring: from the settings, or from a file in the data folder that the service creates once.
 //!
 //! The database remembers the ids of its master keys, which reveal nothing of the keys. A node with another
-//! key would refuse every API key and could open no webhook secret, so it does not start
-//! ([`Context::open`](crate::Context::open)).
+//! key would refuse every API key and could open no webhook secret, so no command starts
+//! ([`Context::open`](crate::Context::open)). A node whose ring lacks a key that only some rows need would
+//! refuse those alone, which nobody would notice: the service does not start either ([`check_master_keys`]).
 
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret, SecretString};
 use settle_domain::seams::{Entropy, random_bytes};
 use settle_domain::vault::{KeyRing, MASTER_KEY_LENGTH};
+use settle_store::{MasterKeyUse, SealedKind, Store};
 
 use crate::WiringError;
 use crate::config::Config;
@@ -45,29 +47,82 @@ pub fn key_ring(config: &Config, entropy: &dyn Entropy) -> Result<Arc<KeyRing>, 
         make_folder(&config.data_dir)?;
         make_master_key(&path, entropy).map_err(fault)?;
     }
-    let mode = path.metadata().map_err(fault)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        return Err(WiringError::ExposedMasterKey(path));
-    }
+    refuse_exposed(&path)?;
     let text: SecretString = std::fs::read_to_string(&path).map_err(fault)?.into();
     let place = path.display().to_string();
     let ring = KeyRing::parse(text.expose_secret().trim());
     ring.map(Arc::new).map_err(|source| WiringError::MasterKey { place, source })
 }
 
+/// A new master key, as text.
+#[must_use]
+pub fn new_master_key(entropy: &dyn Entropy) -> SecretString {
+    hex::encode(random_bytes::<MASTER_KEY_LENGTH>(entropy)).into()
+}
+
+/// Puts a key in front of the ring in the data folder. The file that was is replaced at once or not at all.
+pub fn put_in_front(config: &Config, key: &SecretString) -> Result<PathBuf, WiringError> {
+    let path = master_key_file(config);
+    let fault = |source| WiringError::DataFolder { path: path.clone(), source };
+    refuse_exposed(&path)?;
+    let ring: SecretString = std::fs::read_to_string(&path).map_err(fault)?.into();
+    let ring: SecretString = format!("{},{}", key.expose_secret(), ring.expose_secret().trim()).into();
+    let place = path.display().to_string();
+    KeyRing::parse(ring.expose_secret()).map_err(|source| WiringError::MasterKey { place, source })?;
+    let draft = write_draft(&path, &ring).map_err(fault)?;
+    std::fs::rename(&draft, &path).map_err(fault)?;
+    Ok(path)
+}
+
+/// Refuses a ring that lacks a key which rows of the database need.
+pub async fn check_master_keys(store: &dyn Store, ring: &KeyRing) -> Result<(), WiringError> {
+    let ids = ring.ids();
+    let mut uses = store.master_key_uses().await?;
+    uses.retain(|used| !ids.contains(&used.key));
+    if uses.is_empty() {
+        return Ok(());
+    }
+    let needed: Vec<String> = uses.iter().map(need).collect();
+    Err(WiringError::MasterKeyNeeded { needed: needed.join(", ") })
+}
+
+fn need(used: &MasterKeyUse) -> String {
+    let kind = match used.kind {
+        SealedKind::WebhookSecret => "webhook secrets",
+        SealedKind::ApiKey => "API keys",
+        SealedKind::OperatorToken => "operators' tokens",
+    };
+    format!("{} {kind} need the master key {}, which is", used.rows, used.key)
+}
+
 /// Writes the key to a draft and then links it to its name: no process can read half a key, and of two
 /// processes that start together the second takes the key of the first.
 fn make_master_key(path: &Path, entropy: &dyn Entropy) -> io::Result<()> {
-    let key: SecretString = hex::encode(random_bytes::<MASTER_KEY_LENGTH>(entropy)).into();
-    let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
-    file.write_all(key.expose_secret().as_bytes())?;
-    file.sync_all()?;
+    let draft = write_draft(path, &new_master_key(entropy))?;
     let linked = std::fs::hard_link(&draft, path);
     std::fs::remove_file(&draft)?;
     match linked {
         Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         linked => linked,
     }
+}
+
+fn write_draft(path: &Path, text: &SecretString) -> io::Result<PathBuf> {
+    let draft = path.with_extension(format!("{}.draft", std::process::id()));
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+    file.write_all(text.expose_secret().as_bytes())?;
+    file.sync_all()?;
+    Ok(draft)
+}
+
+/// We refuse such a file instead of mending it: others may have read the key already, and only an operator
+/// can say whether it has to be replaced.
+fn refuse_exposed(path: &Path) -> Result<(), WiringError> {
+    let fault = |source| WiringError::DataFolder { path: path.to_owned(), source };
+    let mode = path.metadata().map_err(fault)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        return Err(WiringError::ExposedMasterKey(path.to_owned()));
+    }
+    Ok(())
 }

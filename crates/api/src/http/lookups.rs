@@ -58,27 +58,26 @@ impl<T> Lookups<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Lookups<T> {
-    /// Asks the database for the credential with these hashes, which came from this source. Of the requests
-    /// that wait together only one looks; if that look fails, each request looks for itself and gets the
-    /// error of its own look.
+    /// Asks the database for the credential with this hash, which came from this source. Of the requests that
+    /// wait together only one looks; if that look fails, each request looks for itself and gets the error of
+    /// its own look.
     pub async fn authenticate<F>(
         &self,
         source: Source,
-        hashes: Vec<CredentialHash>,
-        look: impl Fn(Vec<CredentialHash>) -> F,
+        hash: CredentialHash,
+        look: impl Fn(CredentialHash) -> F,
     ) -> Result<Option<T>, LookupError>
     where
         F: Future<Output = StoreResult<Option<T>>> + Send + 'static,
     {
-        let Some(first) = hashes.first().copied() else { return Ok(None) };
         let guesses = &self.0.guesses;
-        let leave = guesses.leave(source, first).await.map_err(LookupError::Guessed)?;
-        let shared = look(hashes.clone());
-        let found = match self.find(first, async move { shared.await.ok() }).await {
+        let leave = guesses.leave(source, hash).await.map_err(LookupError::Guessed)?;
+        let shared = look(hash);
+        let found = match self.find(hash, async move { shared.await.ok() }).await {
             Some(found) => found,
-            None => look(hashes).await?,
+            None => look(hash).await?,
         };
-        guesses.judge(&leave, source, first, found.is_some()).map_err(LookupError::Guessed)?;
+        guesses.judge(&leave, source, hash, found.is_some()).map_err(LookupError::Guessed)?;
         Ok(found)
     }
 

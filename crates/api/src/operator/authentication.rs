@@ -3,6 +3,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use settle_accounts::operators;
 use settle_domain::credential::{Credential, CredentialHash, CredentialKind};
 use settle_domain::ids::OperatorId;
 
@@ -38,9 +39,9 @@ async fn authenticate(
     source: Source,
     token: &Credential,
 ) -> Result<Option<OperatorId>, LookupError> {
-    let look = |hashes: Vec<CredentialHash>| {
-        let store = state.store.clone();
-        async move { store.operator_authenticate(&hashes).await }
+    let look = |hash: CredentialHash| {
+        let (store, ring) = (state.store.clone(), state.ring.clone());
+        async move { operators::authenticate(&*store, &ring, hash).await }
     };
-    state.operators.authenticate(source, state.ring.hashes(token), look).await
+    state.operators.authenticate(source, token.hash(), look).await
 }

@@ -41,6 +41,7 @@ mod courier;
 mod dispatch;
 mod docs;
 mod errors;
+mod forgery;
 mod languages;
 mod limits;
 mod merchant;

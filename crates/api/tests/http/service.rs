@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use settle_api::server::{self, ServerLimits};
 use settle_api::{ApiState, Limits, Messages, router};
-use settle_domain::credential::{Credential, CredentialKind};
+use settle_domain::credential::{Credential, CredentialKind, Holder};
 use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::seams::{Clock, ManualClock, SeededEntropy};
 use settle_domain::vault::KeyRing;
@@ -179,9 +179,10 @@ impl Service {
             created_at: self.clock.now(),
             revoked_at: None,
         };
-        let hash = self.ring.hash(&credential);
+        let hash = credential.hash();
+        let seal = self.ring.seal_credential(Holder::Merchant { merchant_id: merchant, key_id }, hash);
         let mut tx = self.store.begin().await.expect("a transaction");
-        tx.key_create(&NewKey { key, hash }).await.expect("a key");
+        tx.key_create(&NewKey { key, hash, seal }).await.expect("a key");
         tx.commit().await.expect("a commit");
         (key_id, credential.expose().to_owned())
     }

@@ -109,19 +109,25 @@ async fn database(config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// A finding if the database was used with another master key than this one; none if all is well.
+/// A finding if the database was used with another master key than this one, or needs one that is not in the
+/// ring; none if all is well.
 async fn known_master_key(config: &Config, store: &dyn Store) -> Option<Finding> {
+    let failed = |text: String| Some(finding("master key", Verdict::Failed, text));
     let known = match store.master_key_list().await {
         Ok(known) => known,
-        Err(fault) => return Some(finding("master key", Verdict::Failed, explained(&fault))),
+        Err(fault) => return failed(explained(&fault)),
     };
-    let ids = if settle_wiring::has_master_key(config) {
-        settle_wiring::key_ring(config, &SystemEntropy).map(|ring| ring.ids()).unwrap_or_default()
+    let ring = if settle_wiring::has_master_key(config) {
+        settle_wiring::key_ring(config, &SystemEntropy).ok()
     } else {
-        Vec::new()
+        None
     };
-    let strange = !known.is_empty() && !ids.iter().any(|id| known.contains(id));
-    strange.then(|| finding("master key", Verdict::Failed, "is not the one this database has been used with"))
+    let ids = ring.as_ref().map(|ring| ring.ids()).unwrap_or_default();
+    if !known.is_empty() && !ids.iter().any(|id| known.contains(id)) {
+        return failed("is not the one this database has been used with".to_owned());
+    }
+    let checked = settle_wiring::check_master_keys(store, ring.as_deref()?).await;
+    checked.err().and_then(|fault| failed(explained(&fault)))
 }
 
 async fn name_servers(config: &Config) -> Finding {

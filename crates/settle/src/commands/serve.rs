@@ -24,10 +24,9 @@ use settle_notify::sender::Transport;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::{Wake, pass_on};
 use settle_shards::keeper::Standing;
-use settle_wiring::Context;
-use settle_wiring::DispatchParts;
 use settle_wiring::config::Config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
+use settle_wiring::{Context, DispatchParts, WiringError};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -54,6 +53,9 @@ pub(super) struct Serve {
     /// Run only these parts [default: all of them]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ROLE,…")]
     role: Vec<Role>,
+    /// Serve although rows need a master key that is not in the ring: what they hold does not work
+    #[arg(long)]
+    without_lost_keys: bool,
     /// Listeners that are bound already.
     #[arg(skip)]
     bound: Bound,
@@ -91,10 +93,22 @@ impl Serve {
         let stop = stop_signal(draining.clone())?;
         let metrics = start_metrics()?;
         let context = tokio::select! {
-            context = Context::open(config) => context?,
+            context = self.open(config) => context?,
             () = stopped(stop.clone()) => return Ok(()),
         };
         self.serve(context, metrics, Wake::default(), stop, draining).await
+    }
+
+    /// Opens the store, and refuses a ring that lacks a key which rows need.
+    async fn open(&self, config: Config) -> Result<Context, CommandError> {
+        let context = Context::open(config).await?;
+        match settle_wiring::check_master_keys(&*context.store, &context.ring).await {
+            Err(fault @ WiringError::MasterKeyNeeded { .. }) if self.without_lost_keys => {
+                tracing::warn!(%fault, "serving without what needs a lost master key");
+            }
+            checked => checked?,
+        }
+        Ok(context)
     }
 
     /// Runs the service until `stop` is true. Code of this process that enqueues deliveries uses `wake` to

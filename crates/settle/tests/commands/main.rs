@@ -38,6 +38,7 @@ mod key;
 mod listen;
 mod listening;
 mod master_key;
+mod master_key_retired;
 mod merchant;
 mod migrate;
 mod openapi;

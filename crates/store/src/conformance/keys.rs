@@ -1,12 +1,13 @@
 //! API keys.
 
-use settle_domain::credential::CredentialHash;
+use settle_domain::credential::{CredentialHash, CredentialSeal};
 use settle_domain::ids::{KeyId, MerchantId};
 
 use super::fixtures::{at, merchant, unique_uuid};
-use crate::{AuthenticatedKey, Key, NewKey, Revocation, Store, StoreError};
+use crate::{Key, NewKey, Revocation, Store, StoreError, StoredKey};
 
-fn new_key(merchant: MerchantId, byte: u8) -> NewKey {
+/// A key whose hash and seal consist of one byte.
+pub(super) fn new_key(merchant: MerchantId, byte: u8) -> NewKey {
     let key = Key {
         key_id: KeyId(unique_uuid()),
         merchant_id: merchant,
@@ -15,32 +16,35 @@ fn new_key(merchant: MerchantId, byte: u8) -> NewKey {
         created_at: at(u64::from(byte)),
         revoked_at: None,
     };
-    NewKey { key, hash: CredentialHash([byte; 32]) }
+    NewKey { key, hash: CredentialHash([byte; 32]), seal: CredentialSeal(vec![byte; 36]) }
 }
 
-async fn create(store: &dyn Store, key: &NewKey) -> Result<(), StoreError> {
+pub(super) async fn create(store: &dyn Store, key: &NewKey) -> Result<(), StoreError> {
     let mut tx = store.begin().await.unwrap();
     tx.key_create(key).await?;
     tx.commit().await
 }
 
-async fn revoke(store: &dyn Store, key: KeyId) -> Revocation {
+pub(super) async fn revoke(store: &dyn Store, key: KeyId) -> Revocation {
     let mut tx = store.begin().await.unwrap();
     let revocation = tx.key_revoke(key, at(100)).await.unwrap();
     tx.commit().await.unwrap();
     revocation
 }
 
-/// The key is found whichever master key of the ring hashed it.
-pub async fn a_key_is_found_by_any_of_its_hashes(store: &dyn Store) {
+/// With its seal, which the caller judges.
+pub async fn a_key_is_found_by_its_hash(store: &dyn Store) {
     let merchant = merchant(store).await;
     let new = new_key(merchant, 1);
     create(store, &new).await.unwrap();
-    let found = Some(AuthenticatedKey { key_id: new.key.key_id, merchant_id: merchant });
-    for hashes in [vec![new.hash], vec![CredentialHash([9; 32]), new.hash]] {
-        assert_eq!(store.key_authenticate(&hashes).await.unwrap(), found);
-    }
-    assert_eq!(store.key_authenticate(&[CredentialHash([9; 32])]).await.unwrap(), None);
+    let found = StoredKey {
+        key_id: new.key.key_id,
+        merchant_id: merchant,
+        hash: new.hash,
+        seal: Some(new.seal.clone()),
+    };
+    assert_eq!(store.key_find(new.hash).await.unwrap(), Some(found));
+    assert_eq!(store.key_find(CredentialHash([9; 32])).await.unwrap(), None);
 }
 
 /// A revocation is effective from the commit on: there is no cache in between.
@@ -49,10 +53,10 @@ pub async fn a_revoked_key_is_gone_at_once(store: &dyn Store) {
     let (revoked, other) = (new_key(merchant, 1), new_key(merchant, 2));
     create(store, &revoked).await.unwrap();
     create(store, &other).await.unwrap();
-    assert!(store.key_authenticate(&[revoked.hash]).await.unwrap().is_some());
+    assert!(store.key_find(revoked.hash).await.unwrap().is_some());
     assert_eq!(revoke(store, revoked.key.key_id).await, Revocation::Revoked);
-    assert_eq!(store.key_authenticate(&[revoked.hash]).await.unwrap(), None);
-    assert!(store.key_authenticate(&[other.hash]).await.unwrap().is_some());
+    assert_eq!(store.key_find(revoked.hash).await.unwrap(), None);
+    assert!(store.key_find(other.hash).await.unwrap().is_some());
     assert_eq!(revoke(store, revoked.key.key_id).await, Revocation::AlreadyRevoked);
     assert_eq!(revoke(store, KeyId(unique_uuid())).await, Revocation::Unknown);
 }

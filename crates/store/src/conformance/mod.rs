@@ -96,7 +96,7 @@ macro_rules! conformance_suite {
                 what_is_not_committed_leaves_no_trace,
             }
             keys {
-                a_key_is_found_by_any_of_its_hashes,
+                a_key_is_found_by_its_hash,
                 a_revoked_key_is_gone_at_once,
                 keys_are_listed_for_their_merchant_alone,
                 a_key_of_an_unknown_merchant_is_refused,
@@ -107,6 +107,9 @@ macro_rules! conformance_suite {
             }
             master_keys {
                 a_master_key_is_remembered_once,
+                uses_are_counted_by_master_key,
+                what_another_master_key_sealed_is_found_in_pages,
+                only_what_is_unchanged_is_sealed_anew,
             }
             settlements {
                 newest_first_and_ties_by_id,

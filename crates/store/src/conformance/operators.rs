@@ -1,22 +1,23 @@
 //! Operators.
 
-use settle_domain::credential::CredentialHash;
+use settle_domain::credential::{CredentialHash, CredentialSeal};
 use settle_domain::ids::OperatorId;
 
 use super::fixtures::{at, unique_uuid};
-use crate::{NewOperator, Operator, Revocation, Store, StoreError};
+use crate::{NewOperator, Operator, Revocation, Store, StoreError, StoredToken};
 
-fn new_operator(name: &str, byte: u8) -> NewOperator {
+/// An operator whose hash and seal consist of one byte.
+pub(super) fn new_operator(name: &str, byte: u8) -> NewOperator {
     let operator = Operator {
         operator_id: OperatorId(unique_uuid()),
         name: name.to_owned(),
         created_at: at(u64::from(byte)),
         revoked_at: None,
     };
-    NewOperator { operator, hash: CredentialHash([byte; 32]) }
+    NewOperator { operator, hash: CredentialHash([byte; 32]), seal: CredentialSeal(vec![byte; 36]) }
 }
 
-async fn create(store: &dyn Store, operator: &NewOperator) -> Result<(), StoreError> {
+pub(super) async fn create(store: &dyn Store, operator: &NewOperator) -> Result<(), StoreError> {
     let mut tx = store.begin().await.unwrap();
     tx.operator_create(operator).await?;
     tx.commit().await
@@ -27,8 +28,10 @@ pub async fn an_operator_is_found_until_revoked(store: &dyn Store) {
     let (ada, bob) = (new_operator("ada", 2), new_operator("bob", 1));
     create(store, &ada).await.unwrap();
     create(store, &bob).await.unwrap();
-    assert_eq!(store.operator_authenticate(&[ada.hash]).await.unwrap(), Some(ada.operator.operator_id));
-    assert_eq!(store.operator_authenticate(&[CredentialHash([9; 32])]).await.unwrap(), None);
+    let found =
+        StoredToken { operator_id: ada.operator.operator_id, hash: ada.hash, seal: Some(ada.seal.clone()) };
+    assert_eq!(store.operator_find(ada.hash).await.unwrap(), Some(found));
+    assert_eq!(store.operator_find(CredentialHash([9; 32])).await.unwrap(), None);
 
     let mut revocations = Vec::new();
     for operator in [ada.operator.operator_id, ada.operator.operator_id, OperatorId(unique_uuid())] {
@@ -37,7 +40,7 @@ pub async fn an_operator_is_found_until_revoked(store: &dyn Store) {
         tx.commit().await.unwrap();
     }
     assert_eq!(revocations, [Revocation::Revoked, Revocation::AlreadyRevoked, Revocation::Unknown]);
-    assert_eq!(store.operator_authenticate(&[ada.hash]).await.unwrap(), None);
+    assert_eq!(store.operator_find(ada.hash).await.unwrap(), None);
     let revoked = Operator { revoked_at: Some(at(50)), ..ada.operator };
     assert_eq!(store.operator_list().await.unwrap(), [bob.operator, revoked]);
 }

@@ -5,7 +5,10 @@ use std::num::NonZeroU32;
 use serde_json::json;
 use settle_api::Guessing;
 use settle_api::http::Lookups;
+use settle_domain::credential::{Credential, CredentialKind, CredentialSeal};
+use settle_domain::ids::OperatorId;
 use settle_domain::seams::Clock;
+use settle_store::{NewOperator, Operator};
 
 use super::client::{OperatorClient, SETTLEMENTS, completed, hold, new_operator, seen, send};
 use crate::raw::Connection;
@@ -16,6 +19,7 @@ on_both_stores! {
     with_what_is_no_token,
     with_an_unknown_token,
     a_revocation_holds_from_the_next_request_on,
+    a_planted_operator_is_refused,
     merchants_and_operators_cannot_pass_for_each_other,
     the_scheme_is_read_in_any_case,
     the_token_is_judged_before_anything_else,
@@ -188,4 +192,24 @@ async fn too_many_wrong_tokens_are_a_429_and_a_right_token_still_works(setup: Se
     last.refused(429, "locked");
     assert_eq!(last.header("retry-after"), Some("1"));
     client.post(&completed(&merchant, json!({}))).await.ok();
+}
+
+/// Somebody who can write to the table, but has no master key.
+async fn a_planted_operator_is_refused(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let service = &client.service;
+    let token = Credential::generate(CredentialKind::OperatorToken, &*service.entropy);
+    let operator = Operator {
+        operator_id: OperatorId::new(service.clock.now(), &*service.entropy),
+        name: "mallory".to_owned(),
+        created_at: service.clock.now(),
+        revoked_at: None,
+    };
+    let new = NewOperator { operator, hash: token.hash(), seal: CredentialSeal(vec![0; 36]) };
+    let mut tx = service.store.begin().await.expect("a transaction");
+    tx.operator_create(&new).await.expect("a row");
+    tx.commit().await.expect("a commit");
+    let bearer = format!("Bearer {}", token.expose());
+    let ask = client.ask("POST", SETTLEMENTS).header_bytes("authorization", bearer.as_bytes());
+    send(ask.json(&json!([]))).await.refused(401, "access_token_invalid");
 }

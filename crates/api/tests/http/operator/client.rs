@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use settle_api::OperatorState;
-use settle_domain::credential::{Credential, CredentialKind};
+use settle_domain::credential::{Credential, CredentialKind, Holder};
 use settle_domain::ids::OperatorId;
 use settle_domain::seams::Clock;
 use settle_store::{NewOperator, Operator};
@@ -72,9 +72,10 @@ pub async fn new_operator(service: &Service, name: &str) -> (OperatorId, String)
     let token = Credential::generate(CredentialKind::OperatorToken, &*service.entropy);
     let (now, operator_id) = (service.clock.now(), OperatorId::new(service.clock.now(), &*service.entropy));
     let operator = Operator { operator_id, name: name.to_owned(), created_at: now, revoked_at: None };
-    let hash = service.ring.hash(&token);
+    let hash = token.hash();
+    let seal = service.ring.seal_credential(Holder::Operator(operator_id), hash);
     let mut tx = service.store.begin().await.expect("a transaction");
-    tx.operator_create(&NewOperator { operator, hash }).await.expect("an operator");
+    tx.operator_create(&NewOperator { operator, hash, seal }).await.expect("an operator");
     tx.commit().await.expect("a commit");
     (operator_id, token.expose().to_owned())
 }
