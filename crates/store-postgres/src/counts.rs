@@ -29,8 +29,8 @@ settle_store::statements! {
             deliveries_dead = deliveries_dead + changed.dead,
             next_due_at = CASE
                 WHEN first.due_at IS NULL
-                THEN CASE WHEN own.due_at BETWEEN $7 - $8 * interval '1 second'
-                                              AND $7 + $8 * interval '1 second' THEN own.due_at END
+                THEN CASE WHEN own.due_at BETWEEN $7::timestamptz - $8 * interval '1 second'
+                                              AND $7::timestamptz + $8 * interval '1 second' THEN own.due_at END
                 WHEN first.due_at <= $7 AND first.due_at <= own.due_at + $8 * interval '1 second'
                 THEN own.due_at ELSE first.due_at END
         FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::timestamptz[])
