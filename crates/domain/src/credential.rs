@@ -110,8 +110,8 @@ pub enum Holder {
 }
 
 /// What makes a stored credential valid: the id of a master key, and an HMAC under that key of the
-/// credential's hash and its holder. Without the master key nobody can insert a credential that works, nor move one to
-/// another merchant.
+/// credential's hash and its holder. Without the master key nobody can insert a credential that works, nor
+/// move one to another merchant.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CredentialSeal(pub Vec<u8>);
 

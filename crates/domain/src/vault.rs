@@ -1,7 +1,8 @@
 //! The master key ring: it seals webhook secrets, and the hashes of credentials.
 //!
 //! The ring has one or more keys. The first key seals; all keys open and verify. An operator replaces a key
-//! by putting a new one in front, seals everything anew, and drops the old one when nothing needs it any more.
+//! by putting a new one in front, seals everything anew, and drops the old one when nothing needs it any
+//! more.
 //!
 //! **Credentials.** The database finds a credential by a hash that needs no key: it has 32 random bytes, and
 //! nobody finds those from a hash. What admits the caller is the seal beside the hash: an HMAC, under a key
@@ -9,8 +10,8 @@
 //! has no master key, can neither insert a credential that works nor move one to another merchant's row.
 //!
 //! A pepper in the hash itself would do as much, but such a hash can be made anew only from the credential:
-//! an API key that nobody uses would bind us to a leaked master key for ever. A seal is made anew from the row
-//! alone, and the look-up is one step however long the ring is.
+//! an API key that nobody uses would bind us to a leaked master key for ever. A seal is made anew from the
+//! row alone, and the look-up is one step however long the ring is.
 //!
 //! **Secrets.** A sealed secret is `version (1) · key id (4) · nonce (24) · ciphertext and tag`, with the
 //! merchant's id as associated data: copied to another merchant's row it does not open.
