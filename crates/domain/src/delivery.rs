@@ -135,8 +135,8 @@ impl RetryPolicy {
         self.retry_first.saturating_mul(factor).min(self.retry_max)
     }
 
-    /// The latest time at which a delivery can be due, seen from now. What is due later was put off by a clock
-    /// that has stepped since, so it counts as due.
+    /// The latest time at which a delivery can be due, seen from now. What is due later was put off by a
+    /// clock that has stepped since, so it counts as due.
     #[must_use]
     pub fn latest(&self, now: Timestamp) -> Timestamp {
         now.plus(self.retry_max).plus(CLOCK_SLACK)
@@ -207,8 +207,8 @@ impl Delivery {
                     return Ok(Consequence::Alert);
                 }
                 let next = at.plus(policy.delay_after(self.attempts));
-                // Never before the failed attempt was due, even if the clock was set back meanwhile; unless it
-                // was due at a time to which only a clock that stepped can have put it.
+                // Never before the failed attempt was due, even if the clock was set back meanwhile; unless
+                // it was due at a time to which only a clock that stepped can have put it.
                 let is_stranded = self.next_attempt_at > policy.latest(at);
                 self.next_attempt_at = if is_stranded { next } else { self.next_attempt_at.max(next) };
                 Ok(Consequence::None)

@@ -1,6 +1,6 @@
 //! Keepers share the shards evenly, also when their number does not divide that of the shards.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 use std::time::Duration;
 

@@ -219,13 +219,13 @@ mod tests {
 
     #[test]
     fn every_number_of_keepers_shares_all_shards_evenly() {
-        let shards = usize::try_from(SHARDS).expect("a small number");
-        for alive in 1..=shards + 1 {
+        let all = usize::try_from(SHARDS).expect("a small number");
+        for alive in 1..=all + 1 {
             let shares: Vec<usize> = (0..alive).map(|before| fair_share(alive, before)).collect();
-            assert_eq!(shares.iter().sum::<usize>(), shards, "{alive} keepers: {shares:?}");
-            let even = shards / alive..=shards.div_ceil(alive);
+            assert_eq!(shares.iter().sum::<usize>(), all, "{alive} keepers: {shares:?}");
+            let even = all / alive..=all.div_ceil(alive);
             assert!(shares.iter().all(|share| even.contains(share)), "{alive} keepers: {shares:?}");
         }
-        assert_eq!(fair_share(0, 0), shards, "who asks lives");
+        assert_eq!(fair_share(0, 0), all, "who asks lives");
     }
 }

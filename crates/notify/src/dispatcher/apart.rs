@@ -13,8 +13,9 @@ use settle_domain::ids::MerchantId;
 use tokio::time::Instant;
 
 use super::queue::Outcome;
-use super::unrecorded::RECORDED_MAX;
 
+/// Outcomes recorded in one transaction, at most, together or apart.
+pub(super) const RECORDED_MAX: usize = 1_000;
 /// How long a merchant's outcomes are recorded apart; then they are tried together with those of others.
 const APART: Duration = Duration::from_secs(1);
 /// Merchants whose outcomes are recorded side by side. Each may wait for a lock, with a connection.

@@ -11,8 +11,8 @@
 //! | [`MEASURE`] | every five seconds | | gauges |
 //!
 //! A new call is one more row here, and its name in [`Call`] and [`Call::ALL`]. Of each at most one is under
-//! way, except where the row says otherwise. All run beside the loop, in tasks of their own: a store may take the thread for as long as it waits
-//! for the disk.
+//! way, except where the row says otherwise. All run beside the loop, in tasks of their own: a store may take
+//! the thread for as long as it waits for the disk.
 
 use std::sync::Arc;
 use std::time::Duration;

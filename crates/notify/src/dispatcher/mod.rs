@@ -33,8 +33,8 @@
 //! delivery keeps its shared place until the record: after a crash no more than `in_flight.total` arrive
 //! twice. Two fences hold: the token must still be the shard's, and the row must be as the claim saw it. So
 //! an endpoint cleared meanwhile stays cleared, and a node that lost its shard changes nothing. A database
-//! that is away costs time and no merchant's attempt. A merchant that others have locked is passed over, twice;
-//! then its outcomes wait for its lock, in a transaction of their own (`apart`).
+//! that is away costs time and no merchant's attempt. A merchant that others have locked is passed over,
+//! twice; then its outcomes wait for its lock, in a transaction of their own (`apart`).
 //!
 //! **Waking.** Whoever commits something due wakes the dispatcher of its process
 //! ([`wake`](settle_outbox::wake)), with the deliveries themselves when they are few: the dispatcher sends
@@ -44,10 +44,10 @@
 //! a look every second finds retries and whatever a hint has missed. Due times are the clock of the node that
 //! enqueued: where another node's clock is behind it, a first attempt waits for the next look.
 //!
-//! **Clocks step.** A clock that was a day ahead for a moment leaves deliveries that are due in a day. No wait
-//! is so long, so looks and claims take what is due later than [`RetryPolicy::latest`] for due, and a delivery
-//! waits no longer than that, whatever the clocks did. Leases are not touched by steps: the keeper measures
-//! them with a clock that never steps, and PostgreSQL with its own.
+//! **Clocks step.** A clock that was a day ahead for a moment leaves deliveries that are due in a day. No
+//! wait is so long, so looks and claims take what is due later than [`RetryPolicy::latest`] for due, and a
+//! delivery waits no longer than that, whatever the clocks did. Leases are not touched by steps: the keeper
+//! measures them with a clock that never steps, and PostgreSQL with its own.
 
 use std::sync::Arc;
 use std::time::Duration;

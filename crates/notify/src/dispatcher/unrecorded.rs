@@ -10,11 +10,9 @@ use std::time::Duration;
 use settle_domain::ids::MerchantId;
 use tokio::time::Instant;
 
-use super::apart::Apart;
+use super::apart::{Apart, RECORDED_MAX};
 use super::queue::Outcome;
 
-/// Outcomes recorded in one transaction, at most.
-pub(super) const RECORDED_MAX: usize = 1_000;
 /// How long an outcome may wait for others to be recorded with it.
 pub(super) const RECORD_LINGER: Duration = Duration::from_millis(50);
 /// So many outcomes are recorded without waiting for more; with few places, a quarter of the places.
@@ -85,7 +83,8 @@ impl Unrecorded {
         self.waiting.splice(..0, outcomes);
     }
 
-    /// Nothing was recorded, because the database refuses something: each merchant's outcomes are tried apart.
+    /// Nothing was recorded, because the database refuses something: each merchant's outcomes are tried
+    /// apart.
     pub(super) fn split(&mut self, outcomes: Vec<Outcome>, now: Instant) {
         for outcome in outcomes {
             self.apart.begin(outcome.state.merchant_id, now);
@@ -201,7 +200,9 @@ mod tests {
             unrecorded.push(outcome(round));
             let taken = unrecorded.take();
             unrecorded.note_locked(merchant, true, now);
-            taken.into_iter().for_each(|outcome| unrecorded.put_off(outcome, now));
+            for outcome in taken {
+                unrecorded.put_off(outcome, now);
+            }
             assert_eq!(unrecorded.apart.first_due().is_some(), is_apart, "round {round}");
             let until = unrecorded.locked_until().unwrap_or(now);
             unrecorded.unlock(until);

@@ -84,8 +84,8 @@ impl<Part> Database<Part> {
         }
     }
 
-    /// As [`Database::ask`]. Now and then the connection is lost without anybody noticing, before or after the
-    /// work is done: the call never returns.
+    /// As [`Database::ask`]. Now and then the connection is lost without anybody noticing, before or after
+    /// the work is done: the call never returns.
     async fn ask_queue<T: Send + 'static>(
         &self,
         work: impl Future<Output = StoreResult<T>> + Send + 'static,

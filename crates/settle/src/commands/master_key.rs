@@ -169,22 +169,20 @@ async fn reseal(context: &Context, format: OutputFormat) -> Result<(), CommandEr
         damaged,
     };
     let text = || {
-        let mut text = format!(
+        let sealed = format!(
             "Sealed anew with {}: {} webhook secrets, {} API keys, {} operators' tokens.",
             context.ring.newest(),
             rows.secrets,
             rows.keys,
             rows.operators
         );
-        for (count, what) in [
+        let others = [
             (unknown, "need a master key that is not in the ring"),
             (damaged, "are damaged or were changed by somebody, and work for nobody"),
-        ] {
-            if count > 0 {
-                text.push_str(&format!("\n{count} {what}."));
-            }
-        }
-        text
+        ];
+        let others = others.iter().filter(|(count, _)| *count > 0);
+        let others = others.map(|(count, what)| format!("{count} {what}."));
+        std::iter::once(sealed).chain(others).collect::<Vec<_>>().join("\n")
     };
     Ok(output::print(format, &document, text)?)
 }

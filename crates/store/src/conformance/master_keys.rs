@@ -80,7 +80,7 @@ pub async fn uses_are_counted_by_master_key(store: &dyn Store) {
 
 /// In the order of the ids, without what the given key sealed.
 pub async fn what_another_master_key_sealed_is_found_in_pages(store: &dyn Store) {
-    let mut merchants = vec![merchant(store).await, merchant(store).await, merchant(store).await];
+    let mut merchants = [merchant(store).await, merchant(store).await, merchant(store).await];
     merchants.sort_unstable_by_key(|merchant| merchant.0);
     put_secret(store, merchants[0], sealed(OLD, 0)).await;
     put_secret(store, merchants[1], sealed(NEW, 0)).await;
