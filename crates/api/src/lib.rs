@@ -52,5 +52,5 @@ mod test_deliveries;
 pub use language::{Language, Messages, MessagesFault};
 pub use limits::{Guessing, Limits};
 pub use openapi::{document, text as openapi_text};
-pub use operator::OperatorState;
+pub use operator::{OperatorState, WriteProbe};
 pub use state::{ApiState, Parts};

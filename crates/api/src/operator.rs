@@ -28,6 +28,7 @@ mod health;
 mod settlements;
 
 use authentication::Operator;
+pub use health::WriteProbe;
 
 /// What the operator's listener can reach.
 #[derive(Clone)]
@@ -50,6 +51,8 @@ pub struct OperatorState {
     pub draining: Arc<AtomicBool>,
     /// Where the keeper of this process's dispatcher stands; `None` when the process does not send.
     pub dispatcher: Option<watch::Receiver<Standing>>,
+    /// Whether the database accepts writes.
+    pub write_probe: WriteProbe,
 }
 
 /// The operator API, `/healthz`, `/readyz` and `/metrics`.

@@ -90,6 +90,11 @@ const SESSION_SETTINGS: [(&str, &str); 12] = [
 
 settle_store::statements! {
     hot PING = "SELECT 1";
+    // Any row that nobody holds: it must not wait.
+    cold "every few seconds" REWRITE = "
+        UPDATE queue_shards SET keeper_id = keeper_id WHERE shard = (
+            SELECT shard FROM queue_shards ORDER BY shard LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+        )";
     cold "asked at start-up" MIGRATIONS_TABLE = "
         SELECT count(*) FROM pg_class WHERE oid = to_regclass('_sqlx_migrations')";
     cold "asked at start-up" MIGRATIONS_APPLIED = "SELECT count(*) FROM _sqlx_migrations WHERE success";
@@ -183,6 +188,12 @@ impl Store for PostgresStore {
     async fn ping(&self) -> StoreResult<()> {
         sqlx::query(PING).execute(&self.pool).await.map_err(store_error)?;
         Ok(())
+    }
+
+    async fn write_probe(&self) -> StoreResult<()> {
+        let mut tx = self.pool.transaction(false);
+        sqlx::query(REWRITE).execute(&mut tx).await.map_err(store_error)?;
+        tx.commit().await.map_err(store_error)
     }
 
     async fn migrate(&self) -> StoreResult<()> {

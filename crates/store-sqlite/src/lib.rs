@@ -46,6 +46,7 @@ mod settlements;
 pub mod testing;
 
 use connections::{Connections, Purpose, Writer, aside};
+use error::store_error;
 use query::Query;
 
 /// How long a process waits while another one migrates the same file, and how often it tries the lock.
@@ -54,6 +55,7 @@ const MIGRATION_POLL: Duration = Duration::from_millis(20);
 
 settle_store::statements! {
     hot PING = "SELECT 1";
+    cold "every few seconds" REWRITE = "UPDATE queue_shards SET keeper_id = keeper_id WHERE shard = 0";
 }
 
 /// Every statement of this backend, for the test that reads their plans.
@@ -149,6 +151,12 @@ impl Store for SqliteStore {
     async fn ping(&self) -> StoreResult<()> {
         self.connections.read(|connection| connection.row(PING, [], |_| Ok(())))?;
         Ok(())
+    }
+
+    async fn write_probe(&self) -> StoreResult<()> {
+        let writer = self.connections.begin().await?;
+        writer.connection()?.change(REWRITE, []).map_err(store_error)?;
+        writer.commit().await
     }
 
     async fn migrate(&self) -> StoreResult<()> {

@@ -9,6 +9,7 @@
 //! | `standing by` | another process sends from the same SQLite file; this one takes over when it ends |
 //! | `absent` | it cannot show in the database that it lives, so it must not send; after 15 s not ready |
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use settle_shards::keeper::Standing;
 use settle_store::Store;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 
 use super::OperatorState;
 
@@ -28,18 +31,43 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 const ABSENT_MAX: Duration = Duration::from_secs(15);
 /// How long the recorder may write one transaction.
 const RECORDING_MAX: Duration = Duration::from_secs(5);
+/// How often the database is given something to write, at most, however many ask.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Whether the database accepted the last write that it was given as a test. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct WriteProbe(Arc<Mutex<Option<(Instant, bool)>>>);
+
+impl WriteProbe {
+    /// A write that waits, behind an import for instance, is no proof of anything.
+    async fn is_refused(&self, store: &dyn Store) -> bool {
+        let mut last = self.0.lock().await;
+        if let Some((_, is_refused)) = last.filter(|(at, _)| at.elapsed() < PROBE_INTERVAL) {
+            return is_refused;
+        }
+        let refusal = match timeout(READY_TIMEOUT, store.write_probe()).await {
+            Ok(written) => written.err(),
+            Err(_) => None,
+        };
+        if let Some(cause) = &refusal {
+            tracing::warn!(?cause, "the database accepts no writes");
+        }
+        *last = Some((Instant::now(), refusal.is_some()));
+        refusal.is_some()
+    }
+}
 
 /// Says that the process lives.
 pub(super) async fn healthz() -> Response {
     crate::http::json(json!({ "status": "ok" }).to_string())
 }
 
-/// Says whether the service can work: the database answers and has the schema of this version, settlements
-/// are recorded, the dispatcher serves or stands by, and the service is not stopping.
+/// Says whether the service can work: the database answers, accepts writes, has the schema of this version,
+/// settlements are recorded, the dispatcher serves or stands by, and the service is not stopping.
 pub(super) async fn readyz(State(state): State<OperatorState>) -> Response {
     let reason = match standing_still(&state) {
         Some(reason) => Some(reason),
-        None => unready(&*state.store).await,
+        None => unready(&state).await,
     };
     let mut answer = json!({ "status": if reason.is_none() { "ready" } else { "not ready" } });
     if let Some(reason) = reason {
@@ -71,8 +99,11 @@ fn standing_still(state: &OperatorState) -> Option<&'static str> {
     }
 }
 
-async fn unready(store: &dyn Store) -> Option<&'static str> {
-    match tokio::time::timeout(READY_TIMEOUT, store.migrations_pending()).await {
+async fn unready(state: &OperatorState) -> Option<&'static str> {
+    match timeout(READY_TIMEOUT, state.store.migrations_pending()).await {
+        Ok(Ok(0)) if state.write_probe.is_refused(&*state.store).await => {
+            Some("the database accepts no writes")
+        }
         Ok(Ok(0)) => None,
         Ok(Ok(_)) => Some("migrations are pending"),
         Ok(Err(fault)) => {

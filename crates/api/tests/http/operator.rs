@@ -1,11 +1,14 @@
 //! The operator's listener: `/healthz`, `/readyz`, `/metrics`, and the operator API below.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
 use settle_api::OperatorState;
 use settle_shards::keeper::Standing;
+use settle_store::Store;
+use settle_store_postgres::PostgresStore;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -90,6 +93,19 @@ async fn readyz_says_where_the_dispatcher_stands(setup: Setup) {
     assert_eq!((answer.status, answer.json()["dispatcher"].as_str()), (503, Some("absent")));
     let reason = "the dispatcher is absent: it cannot show in the database that it lives";
     assert_eq!(answer.json()["reason"].as_str(), Some(reason));
+}
+
+/// A full disk is not to be had in a test; a session that may only read refuses writes as well.
+#[tokio::test]
+async fn readyz_is_a_503_when_nothing_can_be_written() {
+    let url = settle_store_postgres::testing::scratch_url().await;
+    let store = |url: &str| Arc::new(PostgresStore::new(url, 2).expect("a URL"));
+    store(&url).migrate().await.expect("an empty store can be migrated");
+    let refuses = store(&format!("{url}&options[default_transaction_read_only]=on"));
+    let answer = Listener::start(state(refuses)).await.get("/readyz").await;
+    let expected = json!({ "status": "not ready", "reason": "the database accepts no writes" });
+    assert_eq!((answer.status, answer.json()), (503, expected));
+    Listener::start(state(store(&url))).await.get("/readyz").await.ok();
 }
 
 async fn metrics_are_printed_for_prometheus(setup: Setup) {

@@ -17,7 +17,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::process::{Resource, Rlimit};
 use settle_api::http::{EnvelopeState, Lookups, Proxies};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{ApiState, Guessing, Limits, Messages, OperatorState, Parts, router};
+use settle_api::{ApiState, Guessing, Limits, Messages, OperatorState, Parts, WriteProbe, router};
 use settle_notify::clearer::Clearer;
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
@@ -301,7 +301,19 @@ fn operator_state(
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
     let operators = Lookups::new(guessing(&context.config));
     let Health { draining, dispatcher } = health;
-    OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, draining, dispatcher }
+    let write_probe = WriteProbe::default();
+    OperatorState {
+        envelope,
+        store,
+        ring,
+        operators,
+        recorder,
+        body_timeout,
+        metrics,
+        draining,
+        dispatcher,
+        write_probe,
+    }
 }
 
 /// How many wrong credentials a source may give on a listener.

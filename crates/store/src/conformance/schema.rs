@@ -17,4 +17,5 @@ pub async fn migrating_again_or_together_changes_nothing(store: &dyn Store) {
     store.migrate().await.unwrap();
     assert_eq!(store.migrations_pending().await.unwrap(), 0);
     store.ping().await.unwrap();
+    store.write_probe().await.unwrap();
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{Limits, Messages, OperatorState, router};
+use settle_api::{Limits, Messages, OperatorState, WriteProbe, router};
 use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_outbox::Outbox;
 use settle_outbox::recorder::Recorder;
@@ -39,6 +39,7 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
         metrics: PrometheusBuilder::new().build_recorder().handle(),
         draining: Arc::new(AtomicBool::new(false)),
         dispatcher: None,
+        write_probe: WriteProbe::default(),
     }
 }
 
