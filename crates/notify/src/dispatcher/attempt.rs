@@ -1,30 +1,26 @@
 //! One attempt, from its start to its outcome: the secret is opened, the notification signed and sent, the
 //! answer judged.
 
-use std::num::NonZeroUsize;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use lru::LruCache;
 use settle_domain::delivery::{Consequence, DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_domain::vault::{KeyRing, OpenFault};
-use settle_domain::webhook_secret::{SealedSecret, WebhookSecret};
+use settle_domain::webhook_secret::WebhookSecret;
 use settle_store::{Claimed, DeliveryState, Seen, ShardLease};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::lanes::Verdict;
 use super::queue::Outcome;
+use super::secrets::Secrets;
 use crate::notification::Notification;
 use crate::sender::{Attempt, SendError, Transport};
-
-/// Merchants whose opened secrets are kept.
-const SECRETS_KEPT_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 
 /// Attempts under way.
 pub(super) struct Attempts {
@@ -69,11 +65,16 @@ pub(super) struct Landing {
 
 impl Attempts {
     pub(super) fn none() -> Attempts {
-        Attempts { flights: JoinSet::new(), secrets: Secrets(LruCache::new(SECRETS_KEPT_MAX)) }
+        Attempts { flights: JoinSet::new(), secrets: Secrets::none() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.flights.is_empty()
+    }
+
+    /// Forgets secrets that were opened a while ago.
+    pub(super) fn forget_secrets(&mut self) {
+        self.secrets.forget_old();
     }
 
     /// Starts an attempt.
@@ -135,26 +136,6 @@ impl Landing {
         let (outcome, verdict) = apply(flight, delivery_event(attempt), at, retry);
         tell(&outcome, at);
         Judged::Counts(Box::new(outcome), verdict)
-    }
-}
-
-/// Secrets opened before: the dispatcher opens a merchant's once, not for every attempt.
-struct Secrets(LruCache<MerchantId, (SealedSecret, Arc<WebhookSecret>)>);
-
-impl Secrets {
-    /// The opened secret. A sealed one that differs from the last is a new one.
-    fn open(
-        &mut self,
-        ring: &KeyRing,
-        merchant: MerchantId,
-        sealed: SealedSecret,
-    ) -> Result<Arc<WebhookSecret>, OpenFault> {
-        if let Some((_, secret)) = self.0.get(&merchant).filter(|(known, _)| *known == sealed) {
-            return Ok(secret.clone());
-        }
-        let secret = Arc::new(ring.open(merchant, &sealed)?);
-        self.0.put(merchant, (sealed, secret.clone()));
-        Ok(secret)
     }
 }
 

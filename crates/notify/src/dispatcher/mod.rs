@@ -11,6 +11,7 @@
 //! | [`lanes`] | who is served next, and how much of it: fairness without I/O |
 //! | `unrecorded` | outcomes that are not recorded yet |
 //! | `apart` | those of busy merchants, and of merchants of which the database refuses one |
+//! | `secrets` | secrets opened a moment ago |
 //! | `due_soon` | merchants that become due soon, and merchants that rest |
 //! | `drained` | merchants that count as due and may have nothing left |
 //!
@@ -68,6 +69,7 @@ mod due_soon;
 pub mod lanes;
 pub mod queue;
 mod schedule;
+mod secrets;
 mod service;
 mod state;
 mod unrecorded;

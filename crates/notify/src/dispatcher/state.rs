@@ -77,6 +77,7 @@ impl State {
 
     /// Makes due what must not wait any longer, before the calls are made.
     pub(super) fn before_calls(&mut self) {
+        self.attempts.forget_secrets();
         self.unrecorded.unlock(Instant::now());
         let at_once = RECORD_AT_ONCE.min(self.parts.settings.in_flight.total / 4).max(1);
         if self.unrecorded.waiting() >= at_once {
