@@ -124,6 +124,15 @@ fn explained(fault: &dyn std::error::Error) -> String {
     text
 }
 
+/// Keeps master keys and opened secrets out of core dumps, and out of reach of a debugger of the same user. A
+/// system that refuses either loses a protection, not the service.
+pub fn keep_memory_private() {
+    use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+    let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+    // Where core dumps go to a program, the limit does not hold; this does.
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+}
+
 /// Runs a command. Its result goes to standard output, everything else to standard error.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {
@@ -146,7 +155,7 @@ pub fn run(cli: Cli) -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "the one place where a command says why it failed")]
 fn complain(fault: &CommandError) {
-    eprintln!("settle: {fault}");
+    eprintln!("{}", crate::output::harmless(&format!("settle: {fault}")));
 }
 
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {

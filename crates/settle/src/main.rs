@@ -11,5 +11,6 @@ use settle::commands::Cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    settle::commands::keep_memory_private();
     settle::commands::run(Cli::parse())
 }

@@ -14,6 +14,7 @@
 //! A limit is written `?1 + 0`: SQLite reads the value of a limit that is a bare parameter when it plans, and
 //! so would plan the statement again for every execution.
 
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -110,7 +111,7 @@ impl SqliteStore {
     async fn migration_lock(&self) -> StoreResult<std::fs::File> {
         let mut path = self.path().as_os_str().to_owned();
         path.push("-migrate");
-        let file = std::fs::File::create(path).map_err(|fault| StoreError::Unavailable(fault.into()))?;
+        let file = lock_file(Path::new(&path))?;
         let taken = async {
             while file.try_lock().is_err() {
                 tokio::time::sleep(MIGRATION_POLL).await;
@@ -120,6 +121,13 @@ impl SqliteStore {
         taken.map_err(|_| StoreError::Unavailable("another process does not finish its migration".into()))?;
         Ok(file)
     }
+}
+
+/// A file for a lock among processes, which its owner alone can open: whoever could take the lock could keep
+/// the service from migrating or sending.
+fn lock_file(path: &Path) -> StoreResult<std::fs::File> {
+    let file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
+    file.map_err(|fault| StoreError::Unavailable(fault.into()))
 }
 
 /// The file that a URL names: `sqlite://` or `sqlite:`, and a path in which anything may be percent-encoded.

@@ -21,7 +21,7 @@ use crate::convert::{column, hex, id, json_merchants, json_rows, number, optiona
 use crate::deliveries::delivery;
 use crate::error::store_error;
 use crate::query::Query;
-use crate::{SqliteStore, SqliteTx};
+use crate::{SqliteStore, SqliteTx, lock_file};
 
 /// Deliveries after which a claim yields to other tasks.
 const CLAIMED_AT_ONCE: u32 = 64;
@@ -187,7 +187,7 @@ pub(crate) fn take_presence(database: &Path) -> StoreResult<Option<Box<dyn Prese
     let mut path = database.to_owned().into_os_string();
     path.push("-dispatch");
     let unavailable = |fault: std::io::Error| StoreError::Unavailable(fault.into());
-    let file = File::create(path).map_err(unavailable)?;
+    let file = lock_file(Path::new(&path))?;
     match file.try_lock() {
         Ok(()) => Ok(Some(Box::new(FilePresence { _lock: file }))),
         Err(TryLockError::WouldBlock) => Ok(None),

@@ -10,7 +10,7 @@ use settle_store_sqlite::SqliteStore;
 
 use crate::WiringError;
 use crate::config::Config;
-use crate::private_files::{make_folder, make_private_file};
+use crate::private_files::{make_folder, make_private_file, mend_database};
 
 /// The store that `database_url` names, not connected yet. A missing SQLite file is created, with its folder,
 /// readable by its owner alone.
@@ -27,6 +27,10 @@ pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringError> {
             make_folder(folder)?;
         }
         make_private_file(store.path())?;
+        // Elsewhere than in our folder an operator may have a reason, such as a group that makes backups.
+        if store.path().starts_with(&config.data_dir) {
+            mend_database(store.path())?;
+        }
         return Ok(Arc::new(store));
     }
     Err(WiringError::Database("starts with neither sqlite:// nor postgres://".to_owned()))

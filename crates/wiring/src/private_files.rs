@@ -1,8 +1,9 @@
 //! Folders and files that their owner alone can read.
 
+use std::ffi::OsString;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 use crate::WiringError;
 
@@ -20,4 +21,29 @@ pub(crate) fn make_private_file(path: &Path) -> Result<(), WiringError> {
         Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made.map(drop).map_err(|source| WiringError::DataFolder { path: path.to_owned(), source }),
     }
+}
+
+/// What SQLite and the store put beside the database, by the end of the name.
+const BESIDE_DATABASE: [&str; 5] = ["", "-wal", "-shm", "-migrate", "-dispatch"];
+
+/// Takes the database's files from others who can read them, as after a copy under another umask. We mend
+/// them, unlike the master key: they hold nothing that must be replaced because somebody read it.
+pub(crate) fn mend_database(path: &Path) -> Result<(), WiringError> {
+    for end in BESIDE_DATABASE {
+        let mut name = OsString::from(path);
+        name.push(end);
+        let file = PathBuf::from(name);
+        let fault = |source| WiringError::DataFolder { path: file.clone(), source };
+        let mode = match file.metadata() {
+            Ok(found) => found.permissions().mode() & 0o777,
+            Err(fault) if fault.kind() == io::ErrorKind::NotFound => continue,
+            Err(source) => return Err(fault(source)),
+        };
+        if mode & 0o077 != 0 {
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode & 0o700)).map_err(fault)?;
+            let was = format!("{mode:o}");
+            tracing::warn!(file = %file.display(), was, "others could read it: now only its owner can");
+        }
+    }
+    Ok(())
 }

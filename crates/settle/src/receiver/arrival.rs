@@ -6,6 +6,8 @@ use serde::Serialize;
 use settle_domain::time::Timestamp;
 use settle_verify::Settlement;
 
+use crate::output::harmless_line;
+
 /// The verdict on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -75,16 +77,9 @@ fn write_settlement(formatter: &mut fmt::Formatter<'_>, settlement: &Settlement)
     write!(formatter, "\n    payin {payin}  payout {payout}  destination {destination}")
 }
 
-/// Escapes control characters: payers write the references, and a terminal must not obey them.
+/// Payers write the references, and a terminal must not obey them.
 fn plain(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '"' | '\'' | '\\' => shown.push(character),
-            character => shown.extend(character.escape_debug()),
-        }
-    }
-    shown
+    harmless_line(text).into_owned()
 }
 
 /// How many requests of each kind there were.

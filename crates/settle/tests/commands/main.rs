@@ -43,6 +43,7 @@ mod merchant;
 mod migrate;
 mod openapi;
 mod operator;
+mod private;
 mod rebinding;
 mod receivers;
 mod serve;
