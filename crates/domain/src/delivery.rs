@@ -7,6 +7,7 @@
 //! | pending | the last attempt fails | dead, operations are alerted |
 //! | pending | the endpoint is gone (cleared, or it has no secret) | dead, nobody is alerted |
 //! | dead | a redelivery is asked for | pending, counter at 0 |
+//! | pending | an operator asks for haste | pending, due at once, counter as it was |
 //!
 //! [`Delivery::apply`] refuses every other combination with [`TransitionFault`].
 
@@ -162,6 +163,8 @@ pub enum DeliveryEvent {
     EndpointGone,
     /// The merchant or an operator asks for a redelivery.
     RedeliveryAsked,
+    /// An operator asks for the next attempt now, for instance after a clock has put it off.
+    HasteAsked,
 }
 
 /// An event that the present status does not allow.
@@ -181,8 +184,9 @@ pub enum Consequence {
 impl Delivery {
     /// Applies an event that happened at the given time. On an error nothing has changed.
     ///
-    /// For [`DeliveryEvent::RedeliveryAsked`] and [`DeliveryEvent::EndpointGone`] the stores change many rows
-    /// at once in SQL; their conformance suite compares those rows with the result of this function.
+    /// For [`DeliveryEvent::RedeliveryAsked`], [`DeliveryEvent::HasteAsked`] and
+    /// [`DeliveryEvent::EndpointGone`] the stores change many rows at once in SQL; their conformance suite
+    /// compares those rows with the result of this function.
     pub fn apply(
         &mut self,
         event: DeliveryEvent,
@@ -226,11 +230,19 @@ impl Delivery {
                 self.next_attempt_at = at;
                 Ok(Consequence::None)
             }
+            (DeliveryStatus::Pending, DeliveryEvent::HasteAsked) => {
+                // What is due already stays as it is: an attempt of it may be under way.
+                self.next_attempt_at = self.next_attempt_at.min(at);
+                Ok(Consequence::None)
+            }
             (DeliveryStatus::Pending, DeliveryEvent::RedeliveryAsked)
             | (DeliveryStatus::Delivered, _)
             | (
                 DeliveryStatus::Dead,
-                DeliveryEvent::Answered { .. } | DeliveryEvent::Failed { .. } | DeliveryEvent::EndpointGone,
+                DeliveryEvent::Answered { .. }
+                | DeliveryEvent::Failed { .. }
+                | DeliveryEvent::EndpointGone
+                | DeliveryEvent::HasteAsked,
             ) => Err(TransitionFault(self.status)),
         }
     }

@@ -112,6 +112,23 @@ fn redelivery_of_a_dead_delivery_restarts_the_counter_and_keeps_the_last_error()
 }
 
 #[test]
+fn haste_makes_what_waits_due_and_leaves_what_is_due() {
+    let mut waiting = delivery(DeliveryStatus::Pending);
+    waiting.apply(failed(), start(), &POLICY).unwrap();
+    let (before, now) = (waiting.clone(), start().plus(Duration::from_secs(1)));
+    assert_eq!(waiting.apply(DeliveryEvent::HasteAsked, now, &POLICY), Ok(Consequence::None));
+    assert_eq!(waiting, Delivery { next_attempt_at: now, ..before });
+    let due = waiting.clone();
+    waiting.apply(DeliveryEvent::HasteAsked, now.plus(Duration::from_secs(1)), &POLICY).unwrap();
+    assert_eq!(waiting, due);
+    for status in [DeliveryStatus::Delivered, DeliveryStatus::Dead] {
+        let mut row = delivery(status);
+        assert_eq!(row.apply(DeliveryEvent::HasteAsked, start(), &POLICY), Err(TransitionFault(status)));
+        assert_eq!(row, delivery(status));
+    }
+}
+
+#[test]
 fn whatever_the_table_does_not_list_is_refused_and_changes_nothing() {
     let events = [DeliveryEvent::Answered { response_status: 200 }, failed(), DeliveryEvent::EndpointGone];
     for status in [DeliveryStatus::Delivered, DeliveryStatus::Dead] {
@@ -134,6 +151,7 @@ fn event() -> impl Strategy<Value = DeliveryEvent> {
         Just(failed()),
         Just(DeliveryEvent::EndpointGone),
         Just(DeliveryEvent::RedeliveryAsked),
+        Just(DeliveryEvent::HasteAsked),
     ]
 }
 

@@ -89,6 +89,18 @@ impl Work {
         Ok(requeued)
     }
 
+    /// Makes pending deliveries due at the given time that are due later. Gives those.
+    pub async fn hasten(
+        &mut self,
+        lock: &MerchantLock,
+        deliveries: &[(MerchantId, DeliveryId)],
+        at: Timestamp,
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
+        let hastened = self.tx.delivery_hasten_many(lock, deliveries, at).await?;
+        self.due.merchants.extend(hastened.iter().map(|(merchant, _)| *merchant));
+        Ok(hastened)
+    }
+
     /// Commits, and wakes whoever must know of what has become due.
     pub async fn commit(self) -> StoreResult<()> {
         let Work { tx, outbox, due } = self;

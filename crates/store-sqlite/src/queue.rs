@@ -225,3 +225,20 @@ fn shard_lease(row: &Row<'_>) -> StoreResult<ShardLease> {
     let (shard, token): (i16, Uuid) = (column(row, "shard")?, column(row, "token")?);
     Ok(ShardLease { shard: Shard(shard), token: LeaseToken(token) })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn the_lock_of_who_sends_is_its_owners_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("settle.db");
+        let first = take_presence(&database).unwrap();
+        assert!(first.is_some() && take_presence(&database).unwrap().is_none(), "one sends");
+        let lock = folder.path().join("settle.db-dispatch").metadata().unwrap();
+        assert_eq!(lock.permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -32,6 +32,11 @@ impl CountChange {
     /// Counts a new pending delivery.
     pub fn add_due(&mut self, due_at: Timestamp) {
         self.pending += 1;
+        self.hasten(due_at);
+    }
+
+    /// A delivery that is pending becomes due earlier.
+    pub fn hasten(&mut self, due_at: Timestamp) {
         self.due_at = Some(self.due_at.map_or(due_at, |earlier| earlier.min(due_at)));
     }
 

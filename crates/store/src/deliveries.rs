@@ -158,6 +158,15 @@ pub trait DeliveryWrites: Send {
         at: Timestamp,
     ) -> StoreResult<Vec<DeliveryId>>;
 
+    /// Makes pending deliveries due now that are due later, and gives them. It leaves out deliveries that are
+    /// not pending, not the merchant's, or left behind by an endpoint that was cleared.
+    async fn delivery_hasten_many(
+        &mut self,
+        lock: &MerchantLock,
+        deliveries: &[(MerchantId, DeliveryId)],
+        at: Timestamp,
+    ) -> StoreResult<Vec<(MerchantId, Delivery)>>;
+
     /// Makes dead deliveries pending again, with no attempts and due now, and gives them. It leaves out
     /// deliveries that are not dead or not the merchant's.
     async fn delivery_requeue_many(

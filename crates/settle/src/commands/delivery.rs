@@ -27,7 +27,8 @@ pub(super) enum DeliveryCommand {
     /// Send dead deliveries again: those that are named, or all that a filter finds
     ///
     /// Named ones are requeued together: all of them or, if one is unknown or not dead, none. What a filter
-    /// finds is requeued in batches of 1,000.
+    /// finds is requeued in batches of 1,000. With --pending, deliveries that wait for their next attempt are
+    /// tried at once.
     Redeliver(redeliver::Redeliver),
 }
 

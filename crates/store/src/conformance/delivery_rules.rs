@@ -6,8 +6,8 @@ use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{
-    at, clear_endpoint, clear_endpoint_but, clearing_step, deliveries, delivery, enqueue, listed, merchant,
-    record_states, requeue_many,
+    at, clear_endpoint, clear_endpoint_but, clearing_step, deliveries, delivery, enqueue, hasten_many,
+    listed, merchant, record_states, requeue_many,
 };
 use crate::Store;
 
@@ -83,6 +83,35 @@ pub async fn requeue_is_the_domains_redelivery_asked(store: &dyn Store) {
         assert_eq!(requeued, changed, "at second {second}");
         assert_eq!(deliveries(store, merchant, None).await.rows, after, "at second {second}");
     }
+}
+
+/// `delivery_hasten_many`: those that are due later, and what the merchant is due at then.
+pub async fn hasten_is_the_domains_haste_asked(store: &dyn Store) {
+    for second in SECONDS {
+        let merchant = merchant(store).await;
+        let before = every_state(store, merchant).await;
+        let mut after = before.clone();
+        for row in &mut after {
+            // A row that is not pending refuses, and stays as it is.
+            let _ = row.apply(DeliveryEvent::HasteAsked, at(second), &RetryPolicy::default());
+        }
+        let all: Vec<(MerchantId, DeliveryId)> =
+            before.iter().map(|row| (merchant, row.delivery_id)).collect();
+        let changed = after.iter().zip(&before).filter(|(after, before)| after != before);
+        let changed: Vec<(MerchantId, Delivery)> =
+            changed.map(|(after, _)| (merchant, after.clone())).collect();
+        let mut hastened = hasten_many(store, &all, at(second)).await;
+        hastened.sort_by_key(|(_, row)| std::cmp::Reverse(row.delivery_id));
+        assert_eq!(hastened, changed, "at second {second}");
+        assert_eq!(deliveries(store, merchant, None).await.rows, after, "at second {second}");
+        assert_eq!(hasten_many(store, &all, at(second)).await, [], "none is due later any more");
+    }
+    // What an endpoint left behind stays behind.
+    let merchant = merchant(store).await;
+    let new = delivery(merchant, at(100));
+    enqueue(store, std::slice::from_ref(&new)).await;
+    clear_endpoint_but(store, merchant, at(101), 0).await;
+    assert_eq!(hasten_many(store, &[(merchant, new.delivery_id)], at(1)).await, []);
 }
 
 /// `endpoint_clear`, and `clearing_step` after one that ended nothing itself.

@@ -196,6 +196,20 @@ pub async fn requeue_many(
     requeued
 }
 
+/// Asks for haste with many deliveries, and commits.
+pub async fn hasten_many(
+    store: &dyn Store,
+    asked: &[(MerchantId, DeliveryId)],
+    now: Timestamp,
+) -> Vec<(MerchantId, Delivery)> {
+    let merchants: Vec<MerchantId> = asked.iter().map(|(merchant, _)| *merchant).collect();
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let hastened = tx.delivery_hasten_many(&lock, asked, now).await.unwrap();
+    tx.commit().await.unwrap();
+    hastened
+}
+
 /// An endpoint with the given secret.
 #[must_use]
 pub fn endpoint(secret: &[u8]) -> Endpoint {

@@ -81,6 +81,7 @@ async fn assert_every_write_is_refused(tx: &mut dyn Tx, lock: &MerchantLock, mer
         tx.delivery_enqueue_many(lock, &new).await.err(),
         tx.delivery_record_many(lock, &states, at(1)).await.err(),
         tx.delivery_requeue_many(lock, &ids, at(1)).await.err(),
+        tx.delivery_hasten_many(lock, &ids, at(1)).await.err(),
         tx.delivery_requeue(lock, named, ids[1].1, at(1)).await.err(),
         tx.endpoint_find_locked(lock, &merchants).await.err(),
         tx.endpoint_put(lock, named, &endpoint(b"s")).await.err(),

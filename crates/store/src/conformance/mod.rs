@@ -139,6 +139,7 @@ macro_rules! conformance_suite {
             }
             delivery_rules {
                 requeue_is_the_domains_redelivery_asked,
+                hasten_is_the_domains_haste_asked,
                 clear_is_the_domains_endpoint_gone,
             }
             endpoints {

@@ -1,11 +1,12 @@
 //! `settle delivery redeliver`: makes dead deliveries pending again, named ones or all that a filter finds.
+//! With `--pending` it makes pending ones due at once instead.
 //!
 //! Named deliveries are one batch: the command requeues all of them or none. For a filter the command
-//! 1. counts the dead deliveries that match, merchant by merchant;
+//! 1. counts the deliveries that match, merchant by merchant;
 //! 2. walks from merchant to merchant, newest delivery first. This order never changes, so the walk does not
 //!    meet a delivery twice that dies again meanwhile;
 //! 3. requeues them in batches of 1,000, one transaction each: it locks the merchants, requeues the
-//!    deliveries that are still dead, commits, and wakes the dispatchers.
+//!    deliveries that are still as they were, commits, and wakes the dispatchers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +43,9 @@ pub(in crate::commands) struct Redeliver {
     /// Every dead delivery of every merchant
     #[arg(long, conflicts_with_all = ["merchant", "since", "url"])]
     all: bool,
+    /// Pending ones instead of dead ones: they are tried now, and keep their count of attempts
+    #[arg(long)]
+    pending: bool,
     /// Say what would be requeued, and requeue nothing
     #[arg(long)]
     dry_run: bool,
@@ -49,10 +53,28 @@ pub(in crate::commands) struct Redeliver {
     format: OutputFormat,
 }
 
+/// Which deliveries the command requeues.
+#[derive(Debug, Clone, Copy)]
+enum Requeue {
+    /// Dead ones, which begin anew.
+    Dead,
+    /// Pending ones, whose next attempt comes at once.
+    Pending,
+}
+
+impl Requeue {
+    fn status(self) -> DeliveryStatus {
+        match self {
+            Self::Dead => DeliveryStatus::Dead,
+            Self::Pending => DeliveryStatus::Pending,
+        }
+    }
+}
+
 /// What the command has done, or would do in a dry run.
 #[derive(Serialize)]
 struct Requeued {
-    /// Dead deliveries that the operator named or the filter found.
+    /// Deliveries that the operator named or the filter found.
     matched: usize,
     /// Deliveries that the command requeued: none in a dry run.
     requeued: usize,
@@ -72,12 +94,13 @@ enum Asked {
 
 impl Redeliver {
     pub(super) async fn run(self, context: &Context) -> Result<(), CommandError> {
+        let from = if self.pending { Requeue::Pending } else { Requeue::Dead };
         let asked = if self.deliveries.is_empty() {
-            let filter = self.narrowing.filter(context, Some(DeliveryStatus::Dead)).await?;
+            let filter = self.narrowing.filter(context, Some(from.status())).await?;
             let counts = context.store.delivery_count(&filter).await?;
             Asked::Matching(filter, counts)
         } else {
-            Asked::Named(named(context, &self.deliveries).await?)
+            Asked::Named(named(context, &self.deliveries, from).await?)
         };
         let without_endpoint = without_endpoint(context, asked.merchants()).await?;
         warn(&without_endpoint)?;
@@ -91,7 +114,7 @@ impl Redeliver {
         if self.dry_run {
             report.deliveries = Some(asked.first(context).await?);
         } else {
-            report.requeued = asked.requeue(context, SystemClock.now()).await?;
+            report.requeued = asked.requeue(context, from, SystemClock.now()).await?;
         }
         Ok(output::print(self.format, &report, || report.text())?)
     }
@@ -139,17 +162,19 @@ impl Asked {
     }
 
     /// Returns how many deliveries it requeued.
-    async fn requeue(self, context: &Context, at: Timestamp) -> Result<usize, CommandError> {
+    async fn requeue(self, context: &Context, from: Requeue, at: Timestamp) -> Result<usize, CommandError> {
         let total = self.number();
         match self {
             Self::Named(named) => {
                 let batch: Vec<_> = named.iter().map(key).collect();
-                requeue(context, &batch, total, at).await
+                // Of pending ones some may be due already.
+                let least = if matches!(from, Requeue::Dead) { total } else { 0 };
+                requeue(context, &batch, from, least, at).await
             }
             Self::Matching(filter, counts) => {
                 let progress = Progress::over_rows(u64::try_from(total).unwrap_or(0), "requeuing");
                 let mut requeued = 0;
-                let walked = walk(context, &filter, &counts, at, &progress, &mut requeued).await;
+                let walked = walk(context, (&filter, from), &counts, at, &progress, &mut requeued).await;
                 progress.finish();
                 match walked {
                     Err(fault) if requeued > 0 => {
@@ -167,8 +192,12 @@ fn key((merchant, delivery): &(MerchantId, Delivery)) -> (MerchantId, DeliveryId
     (*merchant, delivery.delivery_id)
 }
 
-/// The deliveries with these ids. Refused unless each of them exists and is dead.
-async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId, Delivery)>, CommandError> {
+/// The deliveries with these ids. Refused unless each of them exists and has the right status.
+async fn named(
+    context: &Context,
+    ids: &[DeliveryId],
+    from: Requeue,
+) -> Result<Vec<(MerchantId, Delivery)>, CommandError> {
     let ids: BTreeSet<DeliveryId> = ids.iter().copied().collect();
     let ids: Vec<DeliveryId> = ids.into_iter().collect();
     if ids.len() > BATCH_MAX {
@@ -180,8 +209,13 @@ async fn named(context: &Context, ids: &[DeliveryId]) -> Result<Vec<(MerchantId,
         found.iter().map(|(_, delivery)| (delivery.delivery_id, delivery.status)).collect();
     let problem = |id: &DeliveryId| match statuses.get(id) {
         None => Some(format!("there is no delivery {id}")),
-        Some(DeliveryStatus::Dead) => None,
-        Some(status) => Some(format!("delivery {id} is {status}; only a dead one can be sent again")),
+        Some(status) if *status == from.status() => None,
+        Some(status) => Some(match from {
+            Requeue::Dead => format!("delivery {id} is {status}; only a dead one can be sent again"),
+            Requeue::Pending => {
+                format!("delivery {id} is {status}; with --pending only a pending one is meant")
+            }
+        }),
     };
     let problems: Vec<String> = ids.iter().filter_map(problem).collect();
     if problems.is_empty() {
@@ -223,7 +257,7 @@ fn warn(without_endpoint: &[MerchantId]) -> std::io::Result<()> {
 /// deliveries become due at the same time, so the dispatcher sends them in the order of their ids.
 async fn walk(
     context: &Context,
-    filter: &DeliveryFilter,
+    (filter, from): (&DeliveryFilter, Requeue),
     counts: &[(MerchantId, u64)],
     at: Timestamp,
     progress: &Progress,
@@ -242,20 +276,21 @@ async fn walk(
             if found.len() < room {
                 break;
             }
-            *requeued += requeue(context, &batch, 0, at).await?;
+            *requeued += requeue(context, &batch, from, 0, at).await?;
             progress.advance(batch.len());
             batch.clear();
         }
     }
-    *requeued += requeue(context, &batch, 0, at).await?;
+    *requeued += requeue(context, &batch, from, 0, at).await?;
     Ok(())
 }
 
-/// Requeues the deliveries of a batch that are still dead, and returns how many. Refuses if they are fewer
-/// than `least`.
+/// Requeues the deliveries of a batch that are still as they were, and returns how many. Refuses if they are
+/// fewer than `least`.
 async fn requeue(
     context: &Context,
     batch: &[(MerchantId, DeliveryId)],
+    from: Requeue,
     least: usize,
     at: Timestamp,
 ) -> Result<usize, CommandError> {
@@ -265,7 +300,10 @@ async fn requeue(
     let merchants: BTreeSet<MerchantId> = batch.iter().map(|(merchant, _)| *merchant).collect();
     let mut work = context.command_outbox().begin().await?;
     let lock = work.merchant_lock(&merchants.iter().copied().collect::<Vec<_>>()).await?;
-    let requeued = work.requeue(&lock, batch, at).await?;
+    let requeued = match from {
+        Requeue::Dead => work.requeue(&lock, batch, at).await?,
+        Requeue::Pending => work.hasten(&lock, batch, at).await?,
+    };
     if requeued.len() < least {
         let text = "nothing was requeued: some of the deliveries were sent again by others just now";
         return Err(CommandError::Refused(text.to_owned()));

@@ -22,6 +22,7 @@ on_both_stores! {
     a_dry_run_changes_nothing,
     a_long_dry_run_shows_the_first,
     a_missing_endpoint_is_told,
+    pending_ones_are_tried_now,
 }
 
 fn redeliver(settle: &Settle, options: &[&str]) -> Value {
@@ -192,4 +193,19 @@ fn a_missing_endpoint_is_told(settle: &Settle) {
         assert!(!ran.stderr.contains(&with), "{ran:?}");
     }
     assert_eq!(totals(settle, &without), [1, 0, 0, 1], "it is requeued all the same");
+}
+
+/// As after a clock that was years ahead for a moment.
+fn pending_ones_are_tried_now(settle: &Settle) {
+    let owner = merchant(settle);
+    let died = dead(settle, &owner);
+    let far = delivery(settle, &owner, DeliveryStatus::Pending, YOUNG, URL);
+    let due = delivery(settle, &owner, DeliveryStatus::Pending, OLD, URL);
+    let before = find(settle, &due);
+    let refused = settle.run(&["delivery", "redeliver", "--pending", &died]);
+    assert!(refused.failed().contains("is dead; with --pending only a pending one is meant"), "{refused:?}");
+    assert_eq!(redeliver(settle, &["--all", "--pending"])["requeued"], 1);
+    let row = find(settle, &far);
+    assert!(row["next_attempt_at"].as_str() < Some("2050"), "due now: {row}");
+    assert_eq!((find(settle, &due), &find(settle, &died)["status"]), (before, &json!("dead")));
 }
