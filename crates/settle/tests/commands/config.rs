@@ -161,6 +161,7 @@ fn an_error_says_what_is_expected_with_an_example_and_names_no_type() {
     for (name, value, words) in [
         ("SETTLE_API__LISTEN", "nonsense", "is not an address and a port, such as 127.0.0.1:8080"),
         ("SETTLE_API__REQUESTS_PER_SECOND", "99999999999", "is not a whole number from 0 to 4294967295"),
+        ("SETTLE_API__WRONG_CREDENTIALS_PER_SECOND", "many", "is not a whole number from 0 to 4294967295"),
         ("SETTLE_API__REQUESTS_BURST", "0", "\"0\" is not a whole number from 1 to 4294967295, such as "),
         ("SETTLE_WEBHOOK__TIMEOUT", "soon", "\"soon\" is not a duration, such as 10s, 5m or 1h"),
         ("SETTLE_WEBHOOK__ALLOW_HTTP", "maybe", "\"maybe\" is not true or false"),

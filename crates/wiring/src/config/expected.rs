@@ -7,7 +7,7 @@ use super::text::parse_duration;
 /// Settings whose value no error repeats: it is secret or may hold a password.
 const SECRETS: [&str; 3] = ["database_url", "master_key", "alerts.url"];
 /// Numbers that may be zero.
-const MAY_BE_ZERO: [&str; 1] = ["api.requests_per_second"];
+const MAY_BE_ZERO: [&str; 2] = ["api.requests_per_second", "api.wrong_credentials_per_second"];
 
 /// Why a value does not fit: `"soon" is not a duration, such as 10s, 5m or 1h`.
 pub(super) fn refusal(key: &str, default: &Value, found: Option<&str>) -> String {
