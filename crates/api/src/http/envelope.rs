@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
@@ -24,6 +24,9 @@ use super::tally::Tally;
 use crate::error::{ApiError, ErrorBody};
 use crate::language::Messages;
 
+/// How long an answer 429 takes to leave. A client that asks again at once, whatever `Retry-After` says, can
+/// so not keep the service busy with refusals.
+const REFUSAL_PAUSE: Duration = Duration::from_millis(200);
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What the envelope layer works with.
@@ -88,6 +91,9 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
     .instrument(span)
     .await;
 
+    if response.status() == StatusCode::TOO_MANY_REQUESTS {
+        tokio::time::sleep(REFUSAL_PAUSE).await;
+    }
     super::no_store(&mut response);
     // An answer is what its type says, whatever a browser makes of its bytes.
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -1,7 +1,7 @@
 //! Bounds on what a caller may request, how often, and how slowly.
 
 use std::num::NonZeroU32;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use settle_api::Limits;
 use settle_api::server::ServerLimits;
@@ -75,6 +75,10 @@ async fn too_many_requests_are_a_429_that_says_when_to_come_back(setup: Setup) {
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert_eq!(refused.header("ratelimit"), Some("\"merchant\";r=0;t=1"));
     assert_eq!(refused.header("ratelimit-policy"), Some("\"merchant\";q=3;w=3"));
+    // Who asks again at once is answered late, and cannot keep the service busy with refusals.
+    let asked = Instant::now();
+    merchant.get("/v1/webhook").await.refused(429, "locked");
+    assert!(asked.elapsed() >= Duration::from_millis(200), "{:?}", asked.elapsed());
 }
 
 /// Sends requests until one is refused: returns how many were admitted, and the refusal.
