@@ -61,12 +61,12 @@ const USUAL: Scale = Scale {
 const FULL: Scale = Scale { sizes: &[10_000, 100_000, 1_000_000, 10_000_000], ..USUAL };
 /// Just enough to see that the benchmark works and that nothing is lost.
 const QUICK: Scale = Scale {
-    notifications: 2_000,
+    notifications: 600,
     merchants: 20,
-    steady: Duration::from_secs(1),
+    steady: Duration::from_millis(500),
     flood: Duration::from_millis(300),
     patience: Duration::from_secs(30),
-    sizes: &[100, 1_000, 10_000],
+    sizes: &[100, 1_000],
     samples: Samples { rounds: 1, records: 8, record_rows: 5, reads: 40 },
 };
 
