@@ -8,9 +8,9 @@ use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::{MerchantId, OperatorId};
 use settle_domain::seams::Clock;
 use settle_domain::webhook_secret::WebhookSecret;
-use settle_wiring::Context;
 use settle_wiring::config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
+use settle_wiring::{Context, User};
 use tempfile::TempDir;
 
 use crate::error::BenchError;
@@ -74,7 +74,7 @@ impl Scratch {
     pub(crate) async fn open(&self) -> Result<Context, BenchError> {
         let file = self.folder.path().join("settle.toml");
         std::fs::write(&file, "")?;
-        Ok(Context::open(config::load(Some(&file), &self.settings)?.config).await?)
+        Ok(Context::open(config::load(Some(&file), &self.settings)?.config, User::Command).await?)
     }
 
     /// Adds merchants whose endpoints are at the given addresses.

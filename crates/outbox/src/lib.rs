@@ -61,11 +61,7 @@ impl Outbox {
 
     /// Begins a transaction. Dropped without [`Work::commit`], it leaves no trace and wakes nobody.
     pub async fn begin(&self) -> StoreResult<Work> {
-        let tx = match &self.wakes {
-            Wakes::ThisProcess(_) => self.store.begin().await?,
-            Wakes::OtherProcesses => self.store.begin_patiently().await?,
-        };
-        Ok(Work::new(tx, self.clone()))
+        Ok(Work::new(self.store.begin().await?, self.clone()))
     }
 
     /// Tells the dispatchers of other processes that merchants have something due.

@@ -7,11 +7,12 @@
 //! millisecond or two for four callers and more, so that they share one (`Store::callers_awaited`). With 32
 //! callers each store is a sixth faster its own way.
 //!
-//! A group does not wait for a merchant that somebody else has locked, such as an import. Whoever has
-//! settlements of that merchant waits aside, in a transaction of his own, and holds up nobody.
+//! A group waits a moment for merchants that somebody else has locked, such as the dispatcher that records
+//! outcomes; it does not wait for an import. Whoever has settlements of a merchant that is locked for longer
+//! waits aside, in a transaction of his own, and holds up nobody.
 
-use std::collections::{BTreeSet, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, SettlementId};
@@ -26,6 +27,9 @@ use crate::work::Work;
 const WAITING_MAX: usize = 1_024;
 /// From how many callers on it is worth waiting for them.
 const EXPECTED_MIN: usize = 4;
+/// How long callers of a merchant that a group found locked wait aside, unless one of them finds it free
+/// before: each group that has to find out again is held up for a moment.
+const HELD: Duration = Duration::from_secs(30);
 /// Callers that wait aside for a merchant that is locked; the next one is told to come again.
 const ASIDE_MAX: usize = 64;
 /// Who has waited for longer behind a transaction that failed is told that it failed: the next one would
@@ -87,8 +91,12 @@ impl Recorder {
     pub fn start(outbox: Outbox) -> Recorder {
         let (jobs, waiting) = mpsc::channel(WAITING_MAX);
         let busy_since = BusySince::default();
-        let worker =
-            Worker { outbox, busy_since: busy_since.clone(), aside: Arc::new(Semaphore::new(ASIDE_MAX)) };
+        let worker = Worker {
+            outbox,
+            busy_since: busy_since.clone(),
+            held: Arc::default(),
+            aside: Arc::new(Semaphore::new(ASIDE_MAX)),
+        };
         tokio::spawn(worker.run(waiting));
         Recorder { jobs, busy_since }
     }
@@ -115,6 +123,8 @@ impl Recorder {
 struct Worker {
     outbox: Outbox,
     busy_since: BusySince,
+    /// Merchants that are locked for longer than a group waits, and until when that is believed.
+    held: Arc<Mutex<HashMap<MerchantId, Instant>>>,
     /// Places for callers who wait aside.
     aside: Arc<Semaphore>,
 }
@@ -177,11 +187,18 @@ impl Worker {
         let mut settlements = Vec::with_capacity(group.iter().map(|job| job.settlements.len()).sum());
         let (mut sizes, mut callers) = (Vec::new(), Vec::new());
         for mut job in group {
+            if self.is_held(&job.settlements) {
+                self.wait_aside(job.answer, job.settlements);
+                continue;
+            }
             sizes.push(job.settlements.len());
             settlements.append(&mut job.settlements);
             callers.push(job.answer);
         }
-        match in_time(self.record_free(&settlements, &sizes)).await {
+        if callers.is_empty() {
+            return None;
+        }
+        match in_time(self.record_shared(&settlements, &sizes)).await {
             Ok(answers) => {
                 for ((caller, own), answer) in
                     callers.into_iter().zip(parts(&settlements, &sizes)).zip(answers)
@@ -198,7 +215,7 @@ impl Worker {
             }
             Err(_) => {
                 for (caller, own) in callers.into_iter().zip(parts(&settlements, &sizes)) {
-                    let answers = in_time(self.record_free(own, &[own.len()])).await;
+                    let answers = in_time(self.record_shared(own, &[own.len()])).await;
                     self.answer(caller, own, answers.map(|answers| answers.into_iter().next().flatten()));
                 }
             }
@@ -213,10 +230,15 @@ impl Worker {
         own: &[NewSettlement],
         done: Result<Option<Recorded>, RecordError>,
     ) {
-        if let Some(done) = done.transpose() {
-            answer(caller, done);
-        } else if let Ok(place) = self.aside.clone().try_acquire_owned() {
-            let (worker, own) = (self.clone(), own.to_vec());
+        match done.transpose() {
+            Some(done) => answer(caller, done),
+            None => self.wait_aside(caller, own.to_vec()),
+        }
+    }
+
+    fn wait_aside(&self, caller: oneshot::Sender<Answer>, own: Vec<NewSettlement>) {
+        if let Ok(place) = self.aside.clone().try_acquire_owned() {
+            let worker = self.clone();
             tokio::spawn(async move {
                 answer(caller, in_time(worker.record_when_free(&own)).await);
                 drop(place);
@@ -227,16 +249,24 @@ impl Worker {
         }
     }
 
-    /// Records in one transaction what belongs to merchants that are free: each caller's after the other's,
-    /// as many as the sizes say. Gives `None` for a caller with a merchant that is locked or unknown.
-    async fn record_free(
+    /// Records in one transaction what belongs to merchants that are free within a moment: each caller's
+    /// after the other's, as many as the sizes say. Gives `None` for a caller with a merchant that is locked
+    /// or unknown.
+    async fn record_shared(
         &self,
         settlements: &[NewSettlement],
         sizes: &[usize],
     ) -> Result<Vec<Option<Recorded>>, RecordError> {
         let merchants = merchants_of(settlements);
         let mut work = self.outbox.begin().await?;
-        let lock = work.merchant_lock_free(&merchants).await?;
+        let lock = if let Some(lock) = work.merchant_lock_soon(&merchants).await? {
+            lock
+        } else {
+            work = self.outbox.begin().await?;
+            let free = work.merchant_lock_free(&merchants).await?;
+            self.hold(merchants.iter().filter(|merchant| !free.holds(**merchant)));
+            free
+        };
         if lock.merchants().len() == merchants.len() {
             let recorded = complete(work, &lock, settlements, sizes).await?;
             return Ok(recorded.into_iter().map(Some).collect());
@@ -253,12 +283,28 @@ impl Worker {
         let merchants = merchants_of(settlements);
         let mut work = self.outbox.begin().await?;
         let lock = work.merchant_lock(&merchants).await?;
+        self.held().retain(|merchant, _| !lock.holds(*merchant));
         if lock.merchants().len() < merchants.len() {
             let unknown = merchants.into_iter().filter(|merchant| !lock.holds(*merchant));
             return Err(RecordError::UnknownMerchants(unknown.collect()));
         }
         let recorded = complete(work, &lock, settlements, &[settlements.len()]).await?;
         Ok(recorded.into_iter().next().unwrap_or_default())
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<MerchantId, Instant>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn hold<'m>(&self, merchants: impl Iterator<Item = &'m MerchantId>) {
+        let until = Instant::now() + HELD;
+        self.held().extend(merchants.map(|merchant| (*merchant, until)));
+    }
+
+    fn is_held(&self, settlements: &[NewSettlement]) -> bool {
+        let (mut held, now) = (self.held(), Instant::now());
+        held.retain(|_, until| *until > now);
+        !held.is_empty() && settlements.iter().any(|row| held.contains_key(&row.merchant_id))
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use settle_wiring::Context;
 use settle_wiring::config::{self, ConfigError, Loaded};
+use settle_wiring::{Context, User};
 
 use crate::logging;
 
@@ -188,18 +188,18 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Migrate => migrate::run(&config).await?,
         Command::Doctor(command) => return command.run(&config).await,
         Command::Config(command) => command.run(&config, &sources)?,
-        Command::Merchant(command) => command.run(Context::open(config).await?).await?,
-        Command::Key(command) => command.run(Context::open(config).await?).await?,
-        Command::Operator(command) => command.run(Context::open(config).await?).await?,
+        Command::Merchant(command) => command.run(Context::open(config, User::Command).await?).await?,
+        Command::Key(command) => command.run(Context::open(config, User::Command).await?).await?,
+        Command::Operator(command) => command.run(Context::open(config, User::Command).await?).await?,
         Command::MasterKey(command) => command.run(config).await?,
-        Command::Settlement(command) => command.run(Context::open(config).await?).await?,
+        Command::Settlement(command) => command.run(Context::open(config, User::Command).await?).await?,
         Command::Bench(_)
         | Command::Completions(_)
         | Command::Demo(_)
         | Command::Listen(_)
         | Command::Man(_)
         | Command::Openapi => {}
-        Command::Delivery(command) => command.run(Context::open(config).await?).await?,
+        Command::Delivery(command) => command.run(Context::open(config, User::Command).await?).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -37,19 +37,42 @@ use crate::error::READ_ONLY_STATE;
 use crate::gates::{Caller, Gates};
 use crate::hosts::Hosts;
 
-/// How long a read may take in all: waiting for a connection, making one, the answer. An authenticated
-/// request makes two reads after the other when the first fails, and is answered within five seconds.
-const READ_LIMIT: Duration = Duration::from_secs(2);
-/// How long a transaction may wait for its connection and its beginning.
-const BEGIN_LIMIT: Duration = Duration::from_secs(2);
-/// How long one statement of a transaction may take. The server ends it earlier: `statement_timeout`.
-const STATEMENT_LIMIT: Duration = Duration::from_secs(4);
-/// How long a command's statement may take; the server ends it earlier as well.
-const PATIENT_LIMIT: Duration = Duration::from_secs(35);
-/// How long the server may take to accept a connection and to start a session.
-///
-/// Together with a ping it is less than [`READ_LIMIT`].
-const CONNECT_LIMIT: Duration = Duration::from_millis(1_400);
+/// How long calls may take. The server ends a statement earlier: `statement_timeout`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// A read in all: waiting for a connection, making one, the answer.
+    read: Duration,
+    /// A transaction's wait for its connection and its beginning.
+    begin: Duration,
+    /// One statement of a transaction.
+    statement: Duration,
+    /// The server's time to accept a connection and to start a session. Together with a ping it is less than
+    /// a read's.
+    connect: Duration,
+    /// Whether other callers of this process wait for the same merchants.
+    has_gates: bool,
+}
+
+impl Limits {
+    /// For requests. An authenticated one makes two reads after the other when the first fails, and is
+    /// answered within five seconds.
+    pub(crate) const REQUEST: Limits = Limits {
+        read: Duration::from_secs(2),
+        begin: Duration::from_secs(2),
+        statement: Duration::from_secs(4),
+        connect: Duration::from_millis(1_400),
+        has_gates: true,
+    };
+    /// For a command, which holds up nobody but the person who waits for it.
+    pub(crate) const COMMAND: Limits = Limits {
+        read: Duration::from_secs(35),
+        begin: Duration::from_secs(15),
+        statement: Duration::from_secs(35),
+        connect: Duration::from_secs(10),
+        has_gates: false,
+    };
+}
+
 /// How long nobody tries to connect after a server did not answer: who comes meanwhile is told at once.
 const AWAY: Duration = Duration::from_secs(1);
 /// How long a connection that was idle, or is cleaned up, may take to answer.
@@ -66,12 +89,11 @@ const READS_SHARE: usize = 4;
 
 /// Begins a transaction under the limits of the session.
 const BEGIN: &str = "BEGIN";
-/// Begins a transaction of a command, which may wait longer for locks and answers.
-const BEGIN_PATIENTLY: &str = "BEGIN; SET LOCAL lock_timeout = '10s'; SET LOCAL statement_timeout = '30s'";
-/// Lets the next statement of a session outside transactions take longer.
-const BE_PATIENT: &str = "SET statement_timeout = '30s'";
-/// Takes that back.
-const BE_IMPATIENT: &str = "RESET statement_timeout";
+/// Begins a transaction that waits a moment only for locks: 100 ms is ten times what a transaction takes that
+/// records settlements or outcomes.
+const BEGIN_HASTILY: &str = "BEGIN; SET LOCAL lock_timeout = '100ms'";
+/// Makes one that has begun as hasty.
+const BE_HASTY: &str = "SET LOCAL lock_timeout = '100ms'";
 
 /// What a statement gives: rows, and how many it changed.
 type Given = Vec<Either<PgQueryResult, PgRow>>;
@@ -87,6 +109,7 @@ struct Shared {
     /// Permits for those that transactions may have.
     for_transactions: Arc<Semaphore>,
     connections_max: u32,
+    limits: Limits,
     idle: Mutex<Idle>,
     gates: Gates,
 }
@@ -112,13 +135,9 @@ impl fmt::Debug for Connections {
     }
 }
 
-/// For statements that may take longer than a request's.
-#[derive(Debug)]
-pub(crate) struct Patient<'p>(&'p Connections);
-
 impl Connections {
     /// No connection yet: the first use connects.
-    pub(crate) fn new(hosts: Hosts, connections_max: u32) -> Connections {
+    pub(crate) fn new(hosts: Hosts, connections_max: u32, limits: Limits) -> Connections {
         let all = usize::try_from(connections_max).unwrap_or(Semaphore::MAX_PERMITS);
         let now = Instant::now();
         let for_reads = if all > 1 { (all / READS_SHARE).max(1) } else { 0 };
@@ -127,19 +146,15 @@ impl Connections {
             all: Arc::new(Semaphore::new(all)),
             for_transactions: Arc::new(Semaphore::new(all - for_reads)),
             connections_max,
+            limits,
             gates: Gates::new(all - for_reads),
             idle: Mutex::new(Idle { sessions: Vec::new(), lost_before: now, away_until: now }),
         }))
     }
 
-    /// The same connections, for a statement that may take longer than a request's.
-    pub(crate) fn patiently(&self) -> Patient<'_> {
-        Patient(self)
-    }
-
     /// A transaction, which takes a connection with its first statement.
-    pub(crate) fn transaction(&self, is_patient: bool) -> Transaction {
-        Transaction { connections: self.clone(), loan: None, passed: Vec::new(), is_patient }
+    pub(crate) fn transaction(&self) -> Transaction {
+        Transaction { connections: self.clone(), loan: None, passed: Vec::new(), is_hasty: false }
     }
 
     /// Lets nobody have a connection any more, and closes them: those that are lent when they come back, or
@@ -167,7 +182,7 @@ impl Connections {
         if self.0.idle().away_until > Instant::now() {
             return Err(did_not_answer());
         }
-        let connection = limited(CONNECT_LIMIT, self.0.hosts.connect()).await;
+        let connection = limited(self.0.limits.connect, self.0.hosts.connect()).await;
         let now = Instant::now();
         if connection.as_ref().is_err_and(is_late) {
             self.0.idle().away_until = now + AWAY;
@@ -185,22 +200,12 @@ impl Connections {
     }
 
     async fn read<'q, E: Execute<'q, Postgres> + 'q>(&self, query: E) -> Result<Given, Error> {
-        limited(READ_LIMIT, async {
+        let limit = self.0.limits.read;
+        limited(limit, async {
             let mut loan = self.lend().await?;
-            loan.ask(READ_LIMIT, query).await
+            loan.ask(limit, query).await
         })
         .await
-    }
-
-    async fn read_patiently<'q, E: Execute<'q, Postgres> + 'q>(&self, query: E) -> Result<Given, Error> {
-        let mut loan = limited(READ_LIMIT, self.lend()).await?;
-        loan.ask(READ_LIMIT, BE_PATIENT).await?;
-        // Whatever happens, the session goes back with the limits that it came with, or not at all.
-        loan.is_lost = true;
-        let given = loan.ask(PATIENT_LIMIT, query).await?;
-        loan.ask(READ_LIMIT, BE_IMPATIENT).await?;
-        loan.is_lost = false;
-        Ok(given)
     }
 }
 
@@ -321,7 +326,8 @@ pub(crate) struct Transaction {
     loan: Option<Loan>,
     /// The gates of merchants that it has passed. They open for the next one after the loan has ended.
     passed: Vec<Caller>,
-    is_patient: bool,
+    /// It waits a moment only for locks.
+    is_hasty: bool,
 }
 
 impl fmt::Debug for Transaction {
@@ -333,7 +339,7 @@ impl fmt::Debug for Transaction {
 impl Transaction {
     /// Ends it; what it wrote is then durable. One without a statement has nothing to end.
     pub(crate) async fn commit(mut self) -> Result<(), Error> {
-        let limit = self.limit();
+        let limit = self.limits().statement;
         let Some(loan) = &mut self.loan else { return Ok(()) };
         loan.ask(limit, "COMMIT").await?;
         loan.is_in_transaction = false;
@@ -346,7 +352,7 @@ impl Transaction {
         &mut self,
         merchants: &[MerchantId],
     ) -> StoreResult<Option<OwnedSemaphorePermit>> {
-        if self.is_patient {
+        if !self.limits().has_gates {
             return Ok(None);
         }
         let gates = &self.connections.0.gates;
@@ -357,22 +363,31 @@ impl Transaction {
         if self.loan.is_some() { Ok(None) } else { gates.ask().await.map(Some) }
     }
 
+    /// From now on it waits a moment only for locks. Before the first statement that costs nothing.
+    pub(crate) async fn wait_a_moment(&mut self) -> Result<(), Error> {
+        self.is_hasty = true;
+        if self.loan.is_some() {
+            self.ask(BE_HASTY).await?;
+        }
+        Ok(())
+    }
+
     async fn ask<'q, E: Execute<'q, Postgres> + 'q>(&mut self, query: E) -> Result<Given, Error> {
-        let limit = self.limit();
+        let limits = self.limits();
         if self.loan.is_none() {
-            let mut loan = limited(BEGIN_LIMIT, self.connections.lend_to_transaction()).await?;
+            let mut loan = limited(limits.begin, self.connections.lend_to_transaction()).await?;
             loan.is_in_transaction = true;
-            loan.ask(limit, if self.is_patient { BEGIN_PATIENTLY } else { BEGIN }).await?;
+            loan.ask(limits.statement, if self.is_hasty { BEGIN_HASTILY } else { BEGIN }).await?;
             self.loan = Some(loan);
         }
         match &mut self.loan {
-            Some(loan) => loan.ask(limit, query).await,
+            Some(loan) => loan.ask(limits.statement, query).await,
             None => Err(Error::PoolClosed),
         }
     }
 
-    fn limit(&self) -> Duration {
-        if self.is_patient { PATIENT_LIMIT } else { STATEMENT_LIMIT }
+    fn limits(&self) -> Limits {
+        self.connections.0.limits
     }
 }
 
@@ -464,5 +479,4 @@ macro_rules! executor {
 }
 
 executor!('p, &'p Connections, |own, query| own.read(query));
-executor!('p, Patient<'p>, |own, query| own.0.read_patiently(query));
 executor!('c, &'c mut Transaction, |own, query| own.ask(query));

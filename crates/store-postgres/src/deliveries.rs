@@ -194,14 +194,14 @@ impl DeliveryReads for PostgresStore {
         if let Some(status) = filter.status {
             query = query.bind(status.as_str());
         }
-        let rows = query.fetch_all(self.pool.patiently()).await.map_err(store_error)?;
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(owned_delivery).collect()
     }
 
     async fn delivery_count(&self, filter: &DeliveryFilter) -> StoreResult<Vec<(MerchantId, u64)>> {
         let statuses = filter.status.map_or(DeliveryStatus::ALL.to_vec(), |status| vec![status]);
         let query = bind_filter(sqlx::query(COUNT), filter).bind(array(&statuses, |status| status.as_str()));
-        let rows = query.fetch_all(self.pool.patiently()).await.map_err(store_error)?;
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(|row| Ok((id(row, "merchant_id", MerchantId)?, number(row, "number")?))).collect()
     }
 
@@ -210,7 +210,7 @@ impl DeliveryReads for PostgresStore {
         deliveries: &[DeliveryId],
     ) -> StoreResult<Vec<(MerchantId, Delivery)>> {
         let query = sqlx::query(FIND_MANY).bind(array(deliveries, |delivery| delivery.0));
-        let rows = query.fetch_all(self.pool.patiently()).await.map_err(store_error)?;
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(owned_delivery).collect()
     }
 }

@@ -8,7 +8,9 @@ use sqlx::error::DatabaseError;
 /// administrator's intervention such as a restart or a time limit (57), a lock that was not free in time
 /// (55P03), a transaction that stood still for too long (25P03), a serialization failure or a deadlock (40),
 /// a server that accepts no writes, because another one does now.
-const PASSING_STATES: [&str; 7] = ["08", "53", "57", "55P03", "25P03", "40", READ_ONLY_STATE];
+const PASSING_STATES: [&str; 7] = ["08", "53", "57", LOCKED_STATE, "25P03", "40", READ_ONLY_STATE];
+/// A lock was not free in time.
+const LOCKED_STATE: &str = "55P03";
 /// The server accepts no writes.
 pub(crate) const READ_ONLY_STATE: &str = "25006";
 
@@ -23,6 +25,13 @@ pub(crate) fn store_error(fault: Error) -> StoreError {
         _ => false,
     };
     if passing { StoreError::Unavailable(fault.into()) } else { StoreError::Unexpected(fault.into()) }
+}
+
+/// Whether the cause of an error is a lock that was not free in time.
+pub(crate) fn is_locked(cause: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    let state =
+        cause.downcast_ref::<Error>().and_then(Error::as_database_error).and_then(DatabaseError::code);
+    state.is_some_and(|state| state == LOCKED_STATE)
 }
 
 /// A name that must be unique is taken; any other fault as in [`store_error`].

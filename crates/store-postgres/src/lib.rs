@@ -40,7 +40,7 @@ mod settlements;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-use connections::{Connections, Transaction};
+use connections::{Connections, Limits, Transaction};
 use error::store_error;
 use hosts::Hosts;
 use queue::Signs;
@@ -72,10 +72,7 @@ const VANISHED_NODE_SETTINGS: [(&str, &str); 5] = [
 /// Inside a transaction our code waits for nothing but the database: a transaction that stands still for
 /// seconds belongs to a node that hangs. The server ends it before a command gives up waiting for its locks;
 /// a request waits less, and a keeper asks again every second for the shards that it wants to take over.
-///
-const SESSION_SETTINGS: [(&str, &str); 12] = [
-    ("statement_timeout", "3s"),
-    ("lock_timeout", "1s"),
+const SESSION_SETTINGS: [(&str, &str); 10] = [
     ("idle_in_transaction_session_timeout", "5s"),
     ("max_parallel_workers_per_gather", "0"),
     ("plan_cache_mode", "force_generic_plan"),
@@ -87,6 +84,10 @@ const SESSION_SETTINGS: [(&str, &str); 12] = [
     ("enable_sort", "off"),
     ("jit", "off"),
 ];
+
+/// How long the server lets a request's statements wait and work; and a command's.
+const REQUEST_SETTINGS: [(&str, &str); 2] = [("statement_timeout", "3s"), ("lock_timeout", "1s")];
+const COMMAND_SETTINGS: [(&str, &str); 2] = [("statement_timeout", "30s"), ("lock_timeout", "10s")];
 
 settle_store::statements! {
     hot PING = "SELECT 1";
@@ -144,24 +145,38 @@ impl fmt::Debug for PostgresStore {
 
 impl PostgresStore {
     /// The store in the database that the URL names, on one server or on the one of several that accepts
-    /// writes. The first use connects.
+    /// writes, for a service: its requests wait seconds at most. The first use connects.
     pub fn new(url: &str, connections_max: u32) -> Result<PostgresStore, UrlFault> {
+        PostgresStore::limited(url, connections_max, Limits::REQUEST, REQUEST_SETTINGS)
+    }
+
+    /// The same for a command, which waits longer for locks and for answers.
+    pub fn patient(url: &str, connections_max: u32) -> Result<PostgresStore, UrlFault> {
+        PostgresStore::limited(url, connections_max, Limits::COMMAND, COMMAND_SETTINGS)
+    }
+
+    fn limited(
+        url: &str,
+        connections_max: u32,
+        limits: Limits,
+        settings: [(&str, &str); 2],
+    ) -> Result<PostgresStore, UrlFault> {
         let settled =
             |options: PgConnectOptions| options.application_name("settle").options(VANISHED_NODE_SETTINGS);
         let unlimited = Hosts::parse(url)?.map(settled);
-        let limited = unlimited.clone().map(|options| options.options(SESSION_SETTINGS));
+        let limited = unlimited.clone().map(|options| options.options(SESSION_SETTINGS).options(settings));
         Ok(PostgresStore {
-            pool: Connections::new(limited, connections_max),
+            pool: Connections::new(limited, connections_max, limits),
             unlimited,
             slices: SliceMemory::default(),
             signs: Signs::default(),
         })
     }
 
-    fn transaction(&self, is_patient: bool) -> Box<dyn Tx> {
+    fn transaction(&self) -> Box<dyn Tx> {
         Box::new(PostgresTx {
             number: TxNumber::next(),
-            inner: Box::new(self.pool.transaction(is_patient)),
+            inner: Box::new(self.pool.transaction()),
             epochs: Epochs::default(),
             counts: CountChanges::default(),
             recorded_at: None,
@@ -173,11 +188,7 @@ impl PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
-        Ok(self.transaction(false))
-    }
-
-    async fn begin_patiently(&self) -> StoreResult<Box<dyn Tx>> {
-        Ok(self.transaction(true))
+        Ok(self.transaction())
     }
 
     /// A transaction is eight round trips and a commit, whatever its size, so callers should share one.
@@ -191,7 +202,7 @@ impl Store for PostgresStore {
     }
 
     async fn write_probe(&self) -> StoreResult<()> {
-        let mut tx = self.pool.transaction(false);
+        let mut tx = self.pool.transaction();
         sqlx::query(REWRITE).execute(&mut tx).await.map_err(store_error)?;
         tx.commit().await.map_err(store_error)
     }

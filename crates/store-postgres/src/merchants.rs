@@ -2,12 +2,12 @@
 
 use async_trait::async_trait;
 use settle_domain::ids::MerchantId;
-use settle_store::{Merchant, MerchantLock, MerchantReads, MerchantWrites, StoreResult};
+use settle_store::{Merchant, MerchantLock, MerchantReads, MerchantWrites, StoreError, StoreResult};
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::convert::{At, column, id, merchant_array, signed, time};
-use crate::error::store_error;
+use crate::error::{is_locked, store_error};
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
@@ -52,6 +52,14 @@ impl MerchantWrites for PostgresTx {
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         let _place = self.inner.pass_gates(merchants).await?;
         self.lock(LOCK, merchants).await
+    }
+
+    async fn merchant_lock_soon(&mut self, merchants: &[MerchantId]) -> StoreResult<Option<MerchantLock>> {
+        self.inner.wait_a_moment().await.map_err(store_error)?;
+        match self.lock(LOCK, merchants).await {
+            Err(StoreError::Unavailable(fault)) if is_locked(&*fault) => Ok(None),
+            lock => lock.map(Some),
+        }
     }
 
     async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {

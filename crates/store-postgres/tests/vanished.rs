@@ -15,10 +15,16 @@ const LEASE: Duration = Duration::from_secs(30);
 const CONNECTIONS_MAX: u32 = 3;
 
 async fn store() -> (Proxy, PostgresStore) {
-    let (proxy, url) = Proxy::before(&scratch_url().await);
+    let (proxy, store, _) = store_and_url().await;
+    (proxy, store)
+}
+
+async fn store_and_url() -> (Proxy, PostgresStore, String) {
+    let direct = scratch_url().await;
+    let (proxy, url) = Proxy::before(&direct);
     let store = PostgresStore::new(&url, CONNECTIONS_MAX).unwrap();
     store.migrate().await.unwrap();
-    (proxy, store)
+    (proxy, store, direct)
 }
 
 /// The first answer after as many failures as there were connections.
@@ -51,7 +57,7 @@ async fn a_read_gets_another_connection() {
 
 #[tokio::test]
 async fn a_transaction_is_given_up_and_the_next_one_works() {
-    let (proxy, store) = store().await;
+    let (proxy, store, url) = store_and_url().await;
     let merchant = merchant(&store).await;
     let mut tx = store.begin().await.unwrap();
     tx.merchant_lock(&[merchant]).await.unwrap();
@@ -60,8 +66,12 @@ async fn a_transaction_is_given_up_and_the_next_one_works() {
     // An empty commit asks the server as well.
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     // The server still holds the lock of the vanished transaction, and ends it in time.
-    let mut tx = store.begin_patiently().await.unwrap();
+    let patient = PostgresStore::patient(&url, 1).unwrap();
+    let mut tx = patient.begin().await.unwrap();
     tx.merchant_lock(&[merchant]).await.expect("the lock is to be had");
+    tx.commit().await.unwrap();
+    let mut tx = store.begin().await.unwrap();
+    tx.merchant_lock(&[merchant]).await.expect("on another connection");
     tx.commit().await.unwrap();
 }
 

@@ -58,6 +58,10 @@ impl MerchantWrites for SqliteTx {
     }
 
     /// There is one writer: no other transaction has a lock.
+    async fn merchant_lock_soon(&mut self, merchants: &[MerchantId]) -> StoreResult<Option<MerchantLock>> {
+        self.merchant_lock(merchants).await.map(Some)
+    }
+
     async fn merchant_lock_free(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         self.merchant_lock(merchants).await
     }

@@ -150,12 +150,6 @@ pub trait Store: Reads {
     /// Begins a transaction. SQLite allows one at a time: keep it short.
     async fn begin(&self) -> StoreResult<Box<dyn Tx>>;
 
-    /// Begins a transaction of a command: it may wait longer for locks and for answers than a request's, and
-    /// holds up nobody but the person who waits for the command.
-    async fn begin_patiently(&self) -> StoreResult<Box<dyn Tx>> {
-        self.begin().await
-    }
-
     /// How long a transaction that serves many callers should wait for those it answered last, who come back
     /// soon. Waiting pays where a transaction is expensive at any size. Where it is cheap, one half of the
     /// callers calls again while the other half is written.

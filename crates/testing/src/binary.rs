@@ -115,7 +115,7 @@ impl Settle {
         if self.database_url.starts_with("sqlite") {
             Arc::new(SqliteStore::new(&self.database_url).expect("a file"))
         } else {
-            Arc::new(PostgresStore::new(&self.database_url, 2).expect("a URL"))
+            Arc::new(PostgresStore::patient(&self.database_url, 2).expect("a URL"))
         }
     }
 }

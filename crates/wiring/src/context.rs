@@ -10,7 +10,7 @@ use settle_store::Store;
 
 use crate::config::Config;
 use crate::system::{SystemClock, SystemEntropy};
-use crate::{WiringError, has_master_key, key_ring, store};
+use crate::{User, WiringError, has_master_key, key_ring, store};
 
 /// An open store, with its settings and its master keys.
 pub struct Context {
@@ -24,8 +24,8 @@ pub struct Context {
 
 impl Context {
     /// Opens the store, migrates it, and refuses a master key that the database has not been used with.
-    pub async fn open(config: Config) -> Result<Context, WiringError> {
-        let store = store(&config)?;
+    pub async fn open(config: Config, user: User) -> Result<Context, WiringError> {
+        let store = store(&config, user)?;
         store.migrate().await?;
         let known = store.master_key_list().await?;
         if !known.is_empty() && !has_master_key(&config) {

@@ -12,13 +12,26 @@ use crate::WiringError;
 use crate::config::Config;
 use crate::private_files::{make_folder, make_private_file, mend_database};
 
+/// Who uses a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum User {
+    /// A service, whose callers wait seconds at most.
+    Service,
+    /// A command: the person who waits for it would rather wait than try again.
+    Command,
+}
+
 /// The store that `database_url` names, not connected yet. A missing SQLite file is created, with its folder,
 /// readable by its owner alone.
-pub fn store(config: &Config) -> Result<Arc<dyn Store>, WiringError> {
+pub fn store(config: &Config, user: User) -> Result<Arc<dyn Store>, WiringError> {
     let url = config.database_url();
     let url = url.expose_secret();
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        let store = PostgresStore::new(url, config.database.connections_max.get());
+        let connections_max = config.database.connections_max.get();
+        let store = match user {
+            User::Service => PostgresStore::new(url, connections_max),
+            User::Command => PostgresStore::patient(url, connections_max),
+        };
         return Ok(Arc::new(store.map_err(|fault| WiringError::Database(fault.to_string()))?));
     }
     if is_sqlite(url) {

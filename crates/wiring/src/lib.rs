@@ -19,7 +19,7 @@ mod sending;
 pub mod system;
 
 pub use context::Context;
-pub use database::{sqlite_file, store};
+pub use database::{User, sqlite_file, store};
 pub use error::WiringError;
 pub use master_key::{
     check_master_keys, has_master_key, key_ring, master_key_file, new_master_key, put_in_front,

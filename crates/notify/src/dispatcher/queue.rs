@@ -49,7 +49,8 @@ pub trait DeliveryQueue: Send + Sync {
     /// See [`settle_store::QueueReads::queue_claim`].
     async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims>;
     /// Records outcomes, those alone whose lease still holds, and raises the alerts they ask for, in one
-    /// transaction. A merchant that somebody else has locked is not waited for: it would hold up all others.
+    /// transaction. A merchant that somebody else has locked is waited for a moment only: it holds up all
+    /// others.
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes>;
     /// Records outcomes of one merchant as [`DeliveryQueue::record`] does, but waits for its lock: behind
     /// whoever asked for it before, and before whoever asks for it later.
@@ -95,7 +96,10 @@ impl DeliveryQueue for StoreQueue {
     }
 
     async fn record(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<RecordedOutcomes> {
-        self.record_locked(outcomes, at, LockBy::Chance).await
+        match self.record_locked(outcomes, at, LockBy::Moment).await? {
+            Some(recorded) => Ok(recorded),
+            None => Ok(self.record_locked(outcomes, at, LockBy::Chance).await?.unwrap_or_default()),
+        }
     }
 
     async fn record_in_turn(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<()> {
@@ -122,6 +126,8 @@ impl DeliveryQueue for StoreQueue {
 /// How outcomes get the locks of their merchants.
 #[derive(Debug, Clone, Copy)]
 enum LockBy {
+    /// All of them, if they are free within a moment.
+    Moment,
     /// Those locks alone that nobody holds.
     Chance,
     /// All of them, in turn with whoever else wants them.
@@ -129,12 +135,13 @@ enum LockBy {
 }
 
 impl StoreQueue {
+    /// `None` if the locks were not free within a moment.
     async fn record_locked(
         &self,
         outcomes: &[Outcome],
         at: Timestamp,
         by: LockBy,
-    ) -> StoreResult<RecordedOutcomes> {
+    ) -> StoreResult<Option<RecordedOutcomes>> {
         let mut leases: Vec<ShardLease> = outcomes.iter().map(|outcome| outcome.lease).collect();
         leases.sort_by_key(|lease| (lease.shard, lease.token.0));
         leases.dedup();
@@ -142,6 +149,10 @@ impl StoreQueue {
         // A lock that must be waited for comes before the fence, which keeps the shard from changing hands.
         let waited = match by {
             LockBy::Chance => None,
+            LockBy::Moment => match tx.merchant_lock_soon(&merchants_of(outcomes.iter())).await? {
+                None => return Ok(None),
+                lock => lock,
+            },
             LockBy::Turn => Some(tx.merchant_lock(&merchants_of(outcomes.iter())).await?),
         };
         let held: HashSet<ShardLease> = tx.queue_fence(&leases).await?.into_iter().collect();
@@ -163,7 +174,7 @@ impl StoreQueue {
             self.alerter.wake();
         }
         let locked = merchants.into_iter().filter(|merchant| !lock.holds(*merchant)).collect();
-        Ok(RecordedOutcomes { changed, locked })
+        Ok(Some(RecordedOutcomes { changed, locked }))
     }
 }
 

@@ -13,9 +13,9 @@ use settle_domain::seams::random_bytes;
 use settle_domain::webhook_secret::WebhookSecret;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::Wake;
-use settle_wiring::Context;
 use settle_wiring::config::{self, Config, parse_duration};
 use settle_wiring::system::{SystemClock, SystemEntropy};
+use settle_wiring::{Context, User};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
@@ -63,7 +63,7 @@ impl Demo {
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone())?;
         let metrics = start_metrics()?;
-        let context = Context::open(config).await?;
+        let context = Context::open(config, User::Service).await?;
         let store = context.store.clone();
 
         let secret = WebhookSecret::parse(hex_secret()).map_err(|_| refused("the secret"))?;

@@ -7,6 +7,7 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use settle_notify::guard::{DnsResolver, PROBE_NAME, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 use settle_store::Store;
+use settle_wiring::User;
 use settle_wiring::config::{Config, without_secrets};
 use settle_wiring::system::SystemEntropy;
 
@@ -83,7 +84,7 @@ async fn database(config: &Config) -> Vec<Finding> {
         let file = format!("{url} is not there yet, and will be made");
         return vec![finding("database", Verdict::Ok, file), finding("schema", Verdict::Warning, schema)];
     }
-    let store = match settle_wiring::store(config) {
+    let store = match settle_wiring::store(config, User::Command) {
         Ok(store) => store,
         Err(fault) => return vec![finding("database", Verdict::Failed, fault.to_string())],
     };

@@ -9,9 +9,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use settle_accounts::master_keys::{self, Needs, Resealed};
 use settle_domain::vault::KeyRing;
-use settle_wiring::Context;
 use settle_wiring::config::Config;
 use settle_wiring::system::SystemEntropy;
+use settle_wiring::{Context, User};
 
 use super::CommandError;
 use crate::output::{self, OutputFormat};
@@ -61,8 +61,8 @@ impl MasterKeyCommand {
     pub(super) async fn run(self, config: Config) -> Result<(), CommandError> {
         match self {
             Self::New { output, install } => new(&config, output.as_deref(), install),
-            Self::Status { format } => status(&Context::open(config).await?, format).await,
-            Self::Reseal { format } => reseal(&Context::open(config).await?, format).await,
+            Self::Status { format } => status(&Context::open(config, User::Command).await?, format).await,
+            Self::Reseal { format } => reseal(&Context::open(config, User::Command).await?, format).await,
         }
     }
 }

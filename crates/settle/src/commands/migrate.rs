@@ -1,12 +1,13 @@
 //! `settle migrate`: brings the database to this version's schema.
 
+use settle_wiring::User;
 use settle_wiring::config::Config;
 
 use super::CommandError;
 use crate::output;
 
 pub(super) async fn run(config: &Config) -> Result<(), CommandError> {
-    let store = settle_wiring::store(config)?;
+    let store = settle_wiring::store(config, User::Command)?;
     let pending = store.migrations_pending().await?;
     store.migrate().await?;
     let text =

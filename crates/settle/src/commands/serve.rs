@@ -26,7 +26,7 @@ use settle_outbox::wake::{Wake, pass_on};
 use settle_shards::keeper::Standing;
 use settle_wiring::config::Config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
-use settle_wiring::{Context, DispatchParts, WiringError};
+use settle_wiring::{Context, DispatchParts, User, WiringError};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -101,7 +101,7 @@ impl Serve {
 
     /// Opens the store, and refuses a ring that lacks a key which rows need.
     async fn open(&self, config: Config) -> Result<Context, CommandError> {
-        let context = Context::open(config).await?;
+        let context = Context::open(config, User::Service).await?;
         match settle_wiring::check_master_keys(&*context.store, &context.ring).await {
             Err(fault @ WiringError::MasterKeyNeeded { .. }) if self.without_lost_keys => {
                 tracing::warn!(%fault, "serving without what needs a lost master key");

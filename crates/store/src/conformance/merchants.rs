@@ -58,6 +58,8 @@ pub async fn every_write_refuses_a_merchant_that_its_lock_leaves_out(store: &dyn
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[locked]).await.unwrap();
     assert_every_write_is_refused(&mut *tx, &lock, [locked, left_out]).await;
+    let lock = tx.merchant_lock_soon(&[locked]).await.unwrap().expect("nobody else has it");
+    assert_every_write_is_refused(&mut *tx, &lock, [locked, left_out]).await;
     let lock = tx.merchant_lock_free(&[locked]).await.unwrap();
     tx.merchant_lock_free(&[left_out]).await.unwrap();
     assert_every_write_is_refused(&mut *tx, &lock, [locked, left_out]).await;
