@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `scratch`, `postgres` | the scratch store and the merchants in it |
 //! | `history` | a store with many rows |
-//! | `service` | the real `serve`, its processor time and memory |
+//! | `service`, `ports` | the real `serve`, its processor time and memory |
 //! | `process`, `part`, `bare_file` | child processes, and the tools that measure the limits |
 //! | `load`, `client` | posts settlements |
 //! | `arrivals` | receives notifications |
@@ -23,6 +23,7 @@ mod history;
 mod load;
 mod part;
 mod plot;
+mod ports;
 mod postgres;
 mod process;
 mod progress;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::BenchError;
+use crate::ports::free_address;
 use crate::process::{cpu_seconds, cpu_seconds_with_ended, run, wait};
 
 /// How long PostgreSQL may take to start.
@@ -52,7 +53,7 @@ impl Postgres {
         if !run(&mut initdb, PROGRAM_TIMEOUT)?.status.success() {
             return Err(BenchError::Failed("initdb failed".to_owned()));
         }
-        let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
+        let port = free_address()?.port();
         let server = as_postgres(&binaries.join("postgres"))
             .arg("-D")
             .arg(&data)

@@ -1,11 +1,12 @@
 //! The real service, in a process of its own.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
 use crate::error::BenchError;
+use crate::ports::free_address;
 use crate::process::Process;
 use crate::scratch::Scratch;
 
@@ -115,8 +116,4 @@ impl MemoryPage {
         }
         Ok(page)
     }
-}
-
-fn free_address() -> Result<SocketAddr, BenchError> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
