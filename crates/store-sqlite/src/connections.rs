@@ -46,10 +46,12 @@ const BUSY_POLL: Duration = Duration::from_millis(5);
 const STATEMENTS_KEPT: usize = 128;
 
 /// Pages of the journal after which SQLite writes it back to the file: rare enough that a page which changes
-/// with every commit is written back once for many commits.
+/// with every commit is written back once for many commits. On a small volume it is written back earlier,
+/// when it takes one in so many of the bytes that were free.
 const JOURNAL_PAGES_MAX: i64 = 16_384;
-/// How much of the journal stays on the disk after a large transaction.
-const JOURNAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+const JOURNAL_PAGES_MIN: i64 = 256;
+const JOURNAL_SHARE: i64 = 16;
+const PAGE_BYTES: i64 = 4_096;
 /// Memory for pages, of the writer and of each reader, in KiB; negative, because SQLite takes a positive
 /// number for a number of pages.
 const WRITER_CACHE: i64 = -32_768;
@@ -284,6 +286,16 @@ fn fault(code: i32, text: &str) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(text.to_owned()))
 }
 
+/// The free bytes of the volume that a file is on; many if nobody can tell.
+fn free_bytes(file: &Path) -> i64 {
+    let free = rustix::fs::statvfs(file).map(|volume| volume.f_bavail.saturating_mul(volume.f_frsize));
+    free.ok().and_then(|free| i64::try_from(free).ok()).unwrap_or(i64::MAX)
+}
+
+fn journal_pages(free_bytes: i64) -> i64 {
+    (free_bytes / JOURNAL_SHARE / PAGE_BYTES).clamp(JOURNAL_PAGES_MIN, JOURNAL_PAGES_MAX)
+}
+
 fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -301,8 +313,10 @@ fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
     })?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    connection.pragma_update(None, "journal_size_limit", JOURNAL_BYTES_KEPT)?;
-    connection.pragma_update(None, "wal_autocheckpoint", JOURNAL_PAGES_MAX)?;
+    let journal_pages = journal_pages(free_bytes(path));
+    // How much of it stays on the disk after a large transaction.
+    connection.pragma_update(None, "journal_size_limit", journal_pages.saturating_mul(PAGE_BYTES))?;
+    connection.pragma_update(None, "wal_autocheckpoint", journal_pages)?;
     match purpose {
         Purpose::Read => {
             connection.pragma_update(None, "cache_size", READER_CACHE)?;
@@ -318,4 +332,18 @@ fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
         Purpose::Migrate => {}
     }
     Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: i64 = 1_024 * 1_024;
+
+    #[test]
+    fn a_journal_takes_a_small_part_of_a_small_volume() {
+        assert_eq!(journal_pages(i64::MAX) * PAGE_BYTES, 64 * MIB);
+        assert_eq!(journal_pages(64 * MIB) * PAGE_BYTES, 4 * MIB);
+        assert_eq!(journal_pages(0) * PAGE_BYTES, MIB);
+    }
 }
