@@ -24,7 +24,9 @@ use settle_domain::delivery::RetryPolicy;
 use settle_domain::ids::{AlertId, MerchantId};
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
-use settle_store::{Alert, CALL_TIMEOUT, Death, MerchantLock, PutOff, Store, StoreResult, Tx, within};
+use settle_store::{
+    Alert, CALL_TIMEOUT, Death, DueTime, MerchantLock, PutOff, Store, StoreResult, Tx, within,
+};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -46,11 +48,8 @@ const TAKEN_MAX: u32 = 16;
 /// Deliveries named in a line of the log.
 const LOGGED_IDS_MAX: usize = 10;
 /// The waits between attempts to send an alert. There is no last attempt: operators must hear of deaths.
-const SEND_RETRY: RetryPolicy = RetryPolicy {
-    retry_first: Duration::from_secs(1),
-    retry_max: Duration::from_mins(5),
-    attempts_max: i32::MAX,
-};
+const SEND_RETRY: RetryPolicy =
+    RetryPolicy { retry_first: Duration::from_secs(1), retry_max: QUIET, attempts_max: i32::MAX };
 /// The waits between looks while the database does not answer.
 const LOOK_RETRY: RetryPolicy =
     RetryPolicy { retry_first: LOOK_INTERVAL, retry_max: Duration::from_secs(30), attempts_max: i32::MAX };
@@ -160,11 +159,13 @@ impl Alerter {
     /// Takes the alerts that are due.
     async fn take(&self) -> StoreResult<Vec<Alert>> {
         let now = self.clock.now();
-        if !self.store.alert_any_due(now).await? {
+        // Nothing waits for longer than the longest retry, which is the quiet time as well.
+        let due = DueTime { by: now, beyond: SEND_RETRY.latest(now) };
+        if !self.store.alert_any_due(due).await? {
             return Ok(Vec::new());
         }
         let mut tx = self.store.begin().await?;
-        let alerts = tx.alert_take(now, now.plus(HOLD), TAKEN_MAX).await?;
+        let alerts = tx.alert_take(due, now.plus(HOLD), TAKEN_MAX).await?;
         tx.commit().await?;
         Ok(alerts)
     }

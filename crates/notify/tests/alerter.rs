@@ -15,7 +15,7 @@ use settle_notify::alerts::{self, AlertError, AlertTransport, Alerter, HOLD, QUI
 use settle_notify::sender::AttemptFault;
 use settle_store::conformance::alerts::death;
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{Death, Store};
+use settle_store::{Death, DueTime, Store};
 use tokio::sync::{mpsc, oneshot};
 use tracing::subscriber::DefaultGuard;
 
@@ -277,5 +277,8 @@ async fn a_database_that_is_away_is_waited_for(scratch: ScratchStore) {
     stop.send(()).unwrap();
     running.await.unwrap();
     setup.at(1_000_000);
-    assert!(!setup.store.alert_any_due(fixtures::at(1_000_000)).await.unwrap(), "it was finished first");
+    assert!(
+        !setup.store.alert_any_due(DueTime::by(fixtures::at(1_000_000))).await.unwrap(),
+        "it was finished first"
+    );
 }

@@ -7,7 +7,7 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, MerchantLock, PutOff, StoreResult,
+    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, DueTime, MerchantLock, PutOff, StoreResult,
     by_endpoint,
 };
 use sqlx::postgres::PgRow;
@@ -35,9 +35,9 @@ settle_store::statements! {
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::text[])
             AS given (alert_id, merchant_id, url, deaths, delivery_ids, last_error)
         LEFT JOIN LATERAL (
-            SELECT closed_at FROM alerts
+            SELECT least(closed_at, $7) AS closed_at FROM alerts
             WHERE merchant_id = given.merchant_id AND url = given.url AND closed_at IS NOT NULL
-            ORDER BY closed_at DESC LIMIT 1
+            ORDER BY alerts.closed_at DESC LIMIT 1
         ) AS last ON true
         ON CONFLICT (merchant_id, url) WHERE closed_at IS NULL DO UPDATE
         SET deaths = alerts.deaths + excluded.deaths,
@@ -54,7 +54,9 @@ settle_store::statements! {
                     AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL
                   LIMIT 1) IS NULL)
             LIMIT 1
-        )";
+        ) OR EXISTS (SELECT FROM alerts WHERE sent_at IS NULL AND due_at > $2 LIMIT 1)";
+    // What a clock put off that has stepped back since.
+    hot HASTEN = "UPDATE alerts SET due_at = $1 WHERE sent_at IS NULL AND due_at > $2";
     // Arrays, because for a limit that it does not know the planner would read the whole table. Alerts that
     // another transaction takes, or adds deaths to, are left for the next look.
     hot TAKE = "
@@ -85,8 +87,8 @@ settle_store::statements! {
 
 #[async_trait]
 impl AlertReads for PostgresStore {
-    async fn alert_any_due(&self, now: Timestamp) -> StoreResult<bool> {
-        let query = sqlx::query_scalar(ANY_DUE).bind(At(now));
+    async fn alert_any_due(&self, due: DueTime) -> StoreResult<bool> {
+        let query = sqlx::query_scalar(ANY_DUE).bind(At(due.by)).bind(At(due.beyond));
         query.fetch_one(&self.pool).await.map_err(store_error)
     }
 }
@@ -123,11 +125,13 @@ impl AlertWrites for PostgresTx {
 
     async fn alert_take(
         &mut self,
-        now: Timestamp,
+        due: DueTime,
         hold_until: Timestamp,
         limit: u32,
     ) -> StoreResult<Vec<Alert>> {
-        let query = sqlx::query(TAKE).bind(At(now)).bind(At(hold_until)).bind(signed(limit));
+        let query = sqlx::query(HASTEN).bind(At(due.by)).bind(At(due.beyond));
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        let query = sqlx::query(TAKE).bind(At(due.by)).bind(At(hold_until)).bind(signed(limit));
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         rows.iter().map(alert).collect()
     }

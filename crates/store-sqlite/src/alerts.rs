@@ -8,7 +8,7 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, MerchantLock, PutOff, StoreError,
+    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, DueTime, MerchantLock, PutOff, StoreError,
     StoreResult, by_endpoint,
 };
 
@@ -30,7 +30,7 @@ settle_store::statements! {
                             due_at)
         SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), row.value ->> 2, row.value ->> 3,
                row.value ->> 4, row.value ->> 5, ?2, ?2,
-               max(?2, ifnull((SELECT closed_at + ?3 FROM alerts AS last
+               max(?2, ifnull((SELECT min(closed_at, ?2) + ?3 FROM alerts AS last
                                WHERE last.merchant_id = unhex(row.value ->> 1)
                                  AND last.url = row.value ->> 2 AND last.closed_at IS NOT NULL
                                ORDER BY last.closed_at DESC LIMIT 1), ?2))
@@ -47,7 +47,9 @@ settle_store::statements! {
                   SELECT 1 FROM alerts AS earlier
                   WHERE earlier.merchant_id = due.merchant_id AND earlier.url = due.url
                     AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL))
-        )";
+        ) OR EXISTS (SELECT 1 FROM alerts WHERE sent_at IS NULL AND due_at > ?2)";
+    // What a clock put off that has stepped back since.
+    hot HASTEN = "UPDATE alerts SET due_at = ?1 WHERE sent_at IS NULL AND due_at > ?2";
     hot TAKE = "
         UPDATE alerts SET closed_at = ifnull(closed_at, ?1), attempts = attempts + 1, due_at = ?2
         WHERE (merchant_id, alert_id) IN (
@@ -75,10 +77,9 @@ settle_store::statements! {
 
 #[async_trait]
 impl AlertReads for SqliteStore {
-    async fn alert_any_due(&self, now: Timestamp) -> StoreResult<bool> {
-        let any = self
-            .connections
-            .read(|connection| connection.row(ANY_DUE, [now.as_micros()], |row| column(row, 0)))?;
+    async fn alert_any_due(&self, due: DueTime) -> StoreResult<bool> {
+        let times = [due.by.as_micros(), due.beyond.as_micros()];
+        let any = self.connections.read(|connection| connection.row(ANY_DUE, times, |row| column(row, 0)))?;
         Ok(any.unwrap_or(false))
     }
 }
@@ -112,15 +113,13 @@ impl AlertWrites for SqliteTx {
 
     async fn alert_take(
         &mut self,
-        now: Timestamp,
+        due: DueTime,
         hold_until: Timestamp,
         limit: u32,
     ) -> StoreResult<Vec<Alert>> {
-        self.writer.connection()?.rows(
-            TAKE,
-            params![now.as_micros(), hold_until.as_micros(), signed(limit)],
-            alert,
-        )
+        let connection = self.writer.connection()?;
+        connection.change(HASTEN, [due.by.as_micros(), due.beyond.as_micros()]).map_err(store_error)?;
+        connection.rows(TAKE, params![due.by.as_micros(), hold_until.as_micros(), signed(limit)], alert)
     }
 
     async fn alert_sent(&mut self, alerts: &[(MerchantId, AlertId)], at: Timestamp) -> StoreResult<()> {

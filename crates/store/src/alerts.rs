@@ -13,7 +13,7 @@ use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 
-use crate::{MerchantLock, StoreResult};
+use crate::{DueTime, MerchantLock, StoreResult};
 
 /// The most deliveries that an alert names; it only counts further ones.
 pub const ALERT_DELIVERIES_MAX: usize = 100;
@@ -108,15 +108,16 @@ pub struct PutOff {
 #[async_trait]
 pub trait AlertReads {
     /// Whether [`AlertWrites::alert_take`] would find an alert, asked without a transaction.
-    async fn alert_any_due(&self, now: Timestamp) -> StoreResult<bool>;
+    async fn alert_any_due(&self, due: DueTime) -> StoreResult<bool>;
 }
 
 /// Changes to alerts.
 #[async_trait]
 pub trait AlertWrites {
     /// Adds deaths to the open alerts of their endpoints, or opens alerts. A new alert is due at once, or the
-    /// quiet time after the endpoint's last alert was closed, whichever is later. Call it in the transaction
-    /// that records the deaths.
+    /// quiet time after the endpoint's last alert was closed, whichever is later; but not later than the
+    /// quiet time from now, whatever clock closed the last one. Call it in the transaction that records the
+    /// deaths.
     async fn alert_raise_many(
         &mut self,
         lock: &MerchantLock,
@@ -131,7 +132,7 @@ pub trait AlertWrites {
     /// takes it.
     async fn alert_take(
         &mut self,
-        now: Timestamp,
+        due: DueTime,
         hold_until: Timestamp,
         limit: u32,
     ) -> StoreResult<Vec<Alert>>;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_notify::alerts;
+use settle_store::DueTime;
 use settle_store::conformance::alerts::death;
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_wiring::config;
@@ -41,7 +42,7 @@ async fn an_alert_goes_over_real_http(scratch: ScratchStore) {
     assert!(head.starts_with("POST /alerts HTTP/1.1\r\n"), "{head}");
     let body: Value = serde_json::from_str(body).unwrap();
     assert_eq!((&body["event"], &body["last_error"]), (&json!("deliveries.dead"), &json!("timeout")));
-    assert!(!store.alert_any_due(fixtures::at(0).plus(Duration::from_hours(1))).await.unwrap());
+    assert!(!store.alert_any_due(DueTime::by(fixtures::at(0).plus(Duration::from_hours(1)))).await.unwrap());
 }
 
 #[tokio::test]

@@ -279,7 +279,7 @@ impl Dispatching {
     /// Takes the alerts that are due and marks them as sent, as the alerter does.
     pub async fn alerts(&self) -> Vec<Alert> {
         let mut tx = self.merchant.service.store.begin().await.expect("a transaction");
-        let alerts = tx.alert_take(self.now(), Timestamp::MAX, 100).await.expect("alerts");
+        let alerts = tx.alert_take(DueTime::by(self.now()), Timestamp::MAX, 100).await.expect("alerts");
         let ids: Vec<_> = alerts.iter().map(|alert| (alert.merchant_id, alert.alert_id)).collect();
         tx.alert_sent(&ids, self.now()).await.expect("sent");
         tx.commit().await.expect("a commit");

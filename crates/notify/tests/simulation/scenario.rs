@@ -21,7 +21,7 @@ use settle_outbox::wake::Wake;
 use settle_shards::keeper::Keeper;
 use settle_shards::leases::StoreLeases;
 use settle_store::conformance::fixtures;
-use settle_store::{Merchant, Store};
+use settle_store::{DueTime, Merchant, Store};
 use settle_testing::virtual_time::pass;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout};
@@ -360,7 +360,8 @@ impl Simulation {
         let store = self.store.clone();
         let alerted: u64 = exclusive(&self.turn, async move {
             let mut tx = store.begin().await.expect("a transaction");
-            let alerts = tx.alert_take(Timestamp::MAX, Timestamp::MAX, 1_000).await.expect("alerts");
+            let alerts =
+                tx.alert_take(DueTime::by(Timestamp::MAX), Timestamp::MAX, 1_000).await.expect("alerts");
             let ids: Vec<_> = alerts.iter().map(|alert| (alert.merchant_id, alert.alert_id)).collect();
             tx.alert_sent(&ids, Timestamp::MAX).await.expect("sent");
             tx.commit().await.expect("a commit");

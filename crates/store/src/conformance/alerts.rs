@@ -7,7 +7,7 @@ use settle_domain::seams::SeededEntropy;
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{at, merchant, unique_uuid};
-use crate::{ALERT_DELIVERIES_MAX, Alert, Death, PutOff, Store, Tx};
+use crate::{ALERT_DELIVERIES_MAX, Alert, Death, DueTime, PutOff, Store, Tx};
 
 /// The quiet time of the suite.
 const QUIET: Duration = Duration::from_mins(5);
@@ -51,9 +51,14 @@ async fn take(store: &dyn Store, now: Timestamp) -> Vec<Alert> {
 }
 
 async fn take_few(store: &dyn Store, now: Timestamp, limit: u32) -> Vec<Alert> {
-    let any_due = store.alert_any_due(now).await.unwrap();
+    take_due(store, DueTime::by(now), limit).await
+}
+
+async fn take_due(store: &dyn Store, due: DueTime, limit: u32) -> Vec<Alert> {
+    let now = due.by;
+    let any_due = store.alert_any_due(due).await.unwrap();
     let mut tx = store.begin().await.unwrap();
-    let mut alerts = tx.alert_take(now, now.plus(HOLD), limit).await.unwrap();
+    let mut alerts = tx.alert_take(due, now.plus(HOLD), limit).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(any_due, !alerts.is_empty());
     alerts.sort_by_key(|alert| alert.first_at);
@@ -100,6 +105,33 @@ pub async fn deaths_of_one_endpoint_are_one_alert_that_counts(store: &dyn Store)
         attempts: 1,
     };
     assert_eq!(alert, expected);
+}
+
+/// A clock that was a day ahead for a while put alerts off; they are due once it is right again.
+pub async fn what_a_clock_ahead_put_off_is_due(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let (now, ahead) = (at(100), at(100).plus(Duration::from_hours(24)));
+    raise(store, &[death(merchant, URL, "timeout")], ahead).await;
+    let due = |now: Timestamp| DueTime { by: now, beyond: now.plus(QUIET) };
+    let alert = take_due(store, due(now), 10).await.pop().expect("it is due at once");
+    let put_off = PutOff { merchant_id: merchant, alert_id: alert.alert_id, due_at: now.plus(QUIET) };
+    let mut tx = store.begin().await.unwrap();
+    tx.alert_put_off(&[put_off]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(take_due(store, due(now), 10).await, [], "an honest wait is waited for");
+    assert_eq!(take_due(store, due(now.plus(QUIET)), 10).await.len(), 1);
+}
+
+/// The last alert was closed by a clock that was a day ahead: the next one waits for the quiet time from now.
+pub async fn the_quiet_time_is_no_longer_after_a_clock_was_ahead(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    let (now, ahead) = (at(100), at(100).plus(Duration::from_hours(24)));
+    raise(store, &[death(merchant, URL, "timeout")], ahead).await;
+    let first = take_one(store, ahead).await;
+    sent(store, &first, ahead).await;
+    raise(store, &[death(merchant, URL, "timeout")], now).await;
+    assert_eq!(take(store, now).await, []);
+    assert_eq!(take(store, now.plus(QUIET)).await.len(), 1);
 }
 
 /// The alert counts all deaths, whether they come together or one after the other.
@@ -163,7 +195,7 @@ pub async fn deaths_that_come_while_an_alert_is_taken_wait(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "first")], at(0)).await;
     let mut tx = store.begin().await.unwrap();
-    let first = tx.alert_take(at(5), at(5).plus(HOLD), 1).await.unwrap().remove(0);
+    let first = tx.alert_take(DueTime::by(at(5)), at(5).plus(HOLD), 1).await.unwrap().remove(0);
     let late = [death(merchant, URL, "late")];
     tokio::join!(raise(store, &late, at(6)), commit_late(store, tx));
     sent(store, &first, at(7)).await;
@@ -207,10 +239,10 @@ pub async fn two_who_take_together_do_not_take_the_same(store: &dyn Store) {
     let merchant = merchant(store).await;
     raise(store, &[death(merchant, URL, "timeout")], at(0)).await;
     let mut first = store.begin().await.unwrap();
-    assert_eq!(first.alert_take(at(1), at(1).plus(HOLD), 10).await.unwrap().len(), 1);
+    assert_eq!(first.alert_take(DueTime::by(at(1)), at(1).plus(HOLD), 10).await.unwrap().len(), 1);
     let second = async {
         let mut tx = store.begin().await.unwrap();
-        let taken = tx.alert_take(at(1), at(1).plus(HOLD), 10).await.unwrap();
+        let taken = tx.alert_take(DueTime::by(at(1)), at(1).plus(HOLD), 10).await.unwrap();
         tx.commit().await.unwrap();
         taken
     };

@@ -173,6 +173,8 @@ macro_rules! conformance_suite {
             alerts {
                 deaths_of_one_endpoint_are_one_alert_that_counts,
                 the_first_hundred_deliveries_are_named,
+                what_a_clock_ahead_put_off_is_due,
+                the_quiet_time_is_no_longer_after_a_clock_was_ahead,
                 each_endpoint_has_an_alert_of_its_own,
                 a_taken_alert_is_closed_and_the_next_waits,
                 deaths_that_come_while_an_alert_is_taken_wait,
