@@ -42,6 +42,10 @@ settle_store::statements! {
         SELECT due_at, ended_id, count(*) OVER () AS ended FROM ended
         ORDER BY due_at DESC, ended_id DESC LIMIT 1";
     hot COUNT_CLEARED = "
+        WITH total AS (
+            UPDATE delivery_totals SET pending = pending - $2, dead = dead + $2
+            WHERE slot = pg_backend_pid() % 256 AND $2 <> 0
+        )
         UPDATE merchant_counts
         SET deliveries_pending = deliveries_pending - $2, deliveries_dead = deliveries_dead + $2,
             next_due_at = NULL, endpoint_epoch = endpoint_epoch + 1

@@ -1,5 +1,5 @@
 //! How many rows a merchant has, and when it is due. A transaction writes this once, when it commits: a row
-//! that changes twice would be written twice.
+//! that changes twice would be written twice. The totals of all merchants change with it.
 
 use settle_store::{DUE_LAG, StoreError, StoreResult};
 
@@ -9,6 +9,10 @@ use crate::error::store_error;
 
 settle_store::statements! {
     hot COUNT = "
+        WITH total AS (
+            UPDATE delivery_totals SET pending = pending + $7, dead = dead + $8
+            WHERE slot = pg_backend_pid() % 256 AND ($7 <> 0 OR $8 <> 0)
+        )
         UPDATE merchant_counts
         SET settlements = merchant_counts.settlements + changed.settlements,
             deliveries_pending = deliveries_pending + changed.pending,
@@ -20,8 +24,12 @@ settle_store::statements! {
         WHERE merchant_counts.merchant_id = changed.merchant_id";
     // For a transaction that has recorded outcomes: deliveries have left the queue, or are due later.
     // `next_due_at` is indexed and so not changed for every delivery: only when the merchant's first pending
-    // one is due after $7, or `next_due_at` is more than $8 seconds too early.
+    // one is due after $9, or `next_due_at` is more than $10 seconds too early.
     hot COUNT_RECORDED = "
+        WITH total AS (
+            UPDATE delivery_totals SET pending = pending + $7, dead = dead + $8
+            WHERE slot = pg_backend_pid() % 256 AND ($7 <> 0 OR $8 <> 0)
+        )
         UPDATE merchant_counts
         SET settlements = merchant_counts.settlements + changed.settlements,
             deliveries_pending = deliveries_pending + changed.pending,
@@ -29,9 +37,9 @@ settle_store::statements! {
             deliveries_dead = deliveries_dead + changed.dead,
             next_due_at = CASE
                 WHEN first.due_at IS NULL
-                THEN CASE WHEN own.due_at BETWEEN $7::timestamptz - $8 * interval '1 second'
-                                              AND $7::timestamptz + $8 * interval '1 second' THEN own.due_at END
-                WHEN first.due_at <= $7 AND first.due_at <= own.due_at + $8 * interval '1 second'
+                THEN CASE WHEN own.due_at BETWEEN $9::timestamptz - $10 * interval '1 second'
+                                              AND $9::timestamptz + $10 * interval '1 second' THEN own.due_at END
+                WHEN first.due_at <= $9 AND first.due_at <= own.due_at + $10 * interval '1 second'
                 THEN own.due_at ELSE first.due_at END
         FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::timestamptz[])
             AS changed (merchant_id, settlements, pending, delivered, dead, due_at)
@@ -62,7 +70,9 @@ impl PostgresTx {
             .bind(array(&changes, |(_, change)| change.pending))
             .bind(array(&changes, |(_, change)| change.delivered))
             .bind(array(&changes, |(_, change)| change.dead))
-            .bind(array(&changes, |(_, change)| change.due_at.map(At)));
+            .bind(array(&changes, |(_, change)| change.due_at.map(At)))
+            .bind(changes.iter().map(|(_, change)| change.pending).sum::<i64>())
+            .bind(changes.iter().map(|(_, change)| change.dead).sum::<i64>());
         let query = match self.recorded_at {
             None => query,
             Some(at) => query.bind(At(at)).bind(DUE_LAG.as_secs_f64()),

@@ -126,6 +126,7 @@ impl SqliteTx {
             let left = params![merchant.0, epoch, cleared_at.as_micros(), signed(waiting.number)];
             connection.change(LEAVE, left).map_err(store_error)?;
         }
+        self.change_totals((-signed(ended), signed(ended)))?;
         self.epochs.remember(merchant, epoch + 1);
         Ok(ClearingStep { ended, left: waiting.number })
     }

@@ -1,10 +1,12 @@
 //! How many rows a merchant has, and when it is due. A transaction writes this once, when it commits: a row
-//! that changes twice would be written twice.
+//! that changes twice would be written twice. The totals of all merchants change with it.
 
 use settle_domain::time::Timestamp;
 use settle_store::{CountChange, DUE_LAG, StoreError, StoreResult};
 
 use crate::SqliteTx;
+use crate::error::store_error;
+use crate::query::Query;
 
 settle_store::statements! {
     hot COUNT = "
@@ -13,6 +15,7 @@ settle_store::statements! {
             deliveries_delivered = deliveries_delivered + ?4, deliveries_dead = deliveries_dead + ?5,
             next_due_at = ifnull(min(next_due_at, ?6), ifnull(next_due_at, ?6))
         WHERE merchant_id = ?1";
+    hot TOTAL = "UPDATE delivery_totals SET pending = pending + ?1, dead = dead + ?2 WHERE slot = 0";
     // For a transaction that has recorded outcomes: deliveries have left the queue, or are due later.
     // `next_due_at` is indexed and so not written for every delivery: only when the merchant's first pending
     // one is due after ?6, or `next_due_at` is more than ?7 microseconds too early.
@@ -37,6 +40,10 @@ impl SqliteTx {
         if changes.is_empty() {
             return Ok(());
         }
+        let total = changes
+            .iter()
+            .fold((0, 0), |(pending, dead), (_, change)| (pending + change.pending, dead + change.dead));
+        self.change_totals(total)?;
         let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
         let counted = match self.recorded_at.map(Timestamp::as_micros) {
             None => {
@@ -57,6 +64,14 @@ impl SqliteTx {
         };
         if counted?.contains(&false) {
             return Err(StoreError::unexpected("rows of a merchant that was not locked"));
+        }
+        Ok(())
+    }
+
+    /// So many more deliveries of all merchants are pending and dead.
+    pub(crate) fn change_totals(&mut self, (pending, dead): (i64, i64)) -> StoreResult<()> {
+        if (pending, dead) != (0, 0) {
+            self.writer.connection()?.change(TOTAL, [pending, dead]).map_err(store_error)?;
         }
         Ok(())
     }

@@ -67,10 +67,16 @@ settle_store::statements! {
         CROSS JOIN settlements AS told
             ON told.merchant_id = due.merchant_id AND told.settlement_id = due.settlement_id
         LEFT JOIN webhook_endpoints AS endpoint ON endpoint.merchant_id = due.merchant_id";
-    cold "a gauge's, every few seconds; grows with the merchants" DEPTH = "
-        SELECT ifnull(sum(deliveries_pending), 0) AS pending, ifnull(sum(deliveries_dead), 0) AS dead,
-               min(next_due_at) FILTER (WHERE deliveries_pending > 0) AS first_due_at
-        FROM merchant_counts";
+    // Of each shard the first merchant that has something pending: one whose last delivery was just sent may
+    // still stand before it.
+    cold "a gauge's, every few seconds; a row a shard" DEPTH = "
+        SELECT pending, dead,
+               (SELECT min((SELECT next_due_at FROM merchant_counts
+                            WHERE shard = queue_shards.shard AND next_due_at IS NOT NULL
+                              AND deliveries_pending > 0
+                            ORDER BY next_due_at LIMIT 1))
+                FROM queue_shards) AS first_due_at
+        FROM delivery_totals";
     cold "once a second; a row a shard" HELD = "
         SELECT shard, token FROM queue_shards WHERE keeper_id = ?1";
     cold "when shards change hands" TAKE = "

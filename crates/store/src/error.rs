@@ -19,6 +19,9 @@ pub enum StoreError {
     /// A name that must be unique is taken.
     #[error("that name is taken")]
     NameTaken,
+    /// The schema has steps that this version does not know.
+    #[error("the database was made by a later version of settle: run that version")]
+    LaterVersion,
 }
 
 impl StoreError {

@@ -169,6 +169,12 @@ pub trait Store: Reads {
     /// How many migrations of this version have not been applied.
     async fn migrations_pending(&self) -> StoreResult<usize>;
 
+    /// What the role of this store may not do although the service needs it, a phrase each, such as "INSERT into
+    /// settlements".
+    async fn rights_missing(&self) -> StoreResult<Vec<String>> {
+        Ok(Vec::new())
+    }
+
     /// Shows that a process lives. `None` when another process already sends and the database allows only
     /// one, as SQLite does.
     async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>>;

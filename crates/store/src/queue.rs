@@ -151,7 +151,7 @@ impl Claims {
 }
 
 /// How full the queue is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueDepth {
     /// Deliveries that are pending.
     pub pending: u64,
@@ -186,7 +186,7 @@ pub trait QueueReads {
     /// the same with a thousand deliveries waiting as with a million.
     async fn queue_claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims>;
 
-    /// How full the queue is, over all merchants.
+    /// How full the queue is, over all merchants. It costs the same with a million merchants as with one.
     async fn queue_depth(&self) -> StoreResult<QueueDepth>;
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use settle_store::{CALL_TIMEOUT, StoreError, StoreResult, within};
+use settle_store::{CALL_TIMEOUT, QueueDepth, StoreError, StoreResult, within};
 use tokio::time::Instant;
 
 use super::schedule::{Call, LOOK_INTERVAL};
@@ -190,7 +190,9 @@ static MEASURE: Row = Row {
     is_wanted: |_| true,
     make: |state| {
         let queue = state.parts.queue.clone();
-        Some(call(async move { queue.depth().await }, |state, depth| {
+        let measures = state.measures();
+        let measured = async move { if measures { queue.depth().await } else { Ok(QueueDepth::default()) } };
+        Some(call(measured, |state, depth| {
             if let Some(depth) = depth {
                 state.measured(depth);
             }

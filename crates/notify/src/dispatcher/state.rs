@@ -400,7 +400,12 @@ impl State {
         metrics::gauge!("settle_deliveries_in_flight").set(count(self.lanes.in_flight()));
     }
 
-    /// Shows how full the queue is.
+    /// Whether this node measures the queue for all of them: the holder of the first shard does.
+    pub(super) fn measures(&self) -> bool {
+        self.holdings.served().contains(&Shard(0))
+    }
+
+    /// Shows how full the queue is; a node that does not measure it shows nothing waiting.
     pub(super) fn measured(&self, depth: QueueDepth) {
         let age = depth.first_due_at.map_or(0.0, |due| self.now().since(due).as_secs_f64());
         metrics::gauge!("settle_deliveries_pending").set(count(depth.pending));

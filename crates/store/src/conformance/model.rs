@@ -17,7 +17,7 @@ use super::fixtures::{
 };
 use crate::{
     Ask, ClearingStep, DUE_LAG, DeliveryState, DueTime, ListKey, Merchant, MerchantLock, NewDelivery,
-    NewSettlement, Seen, Shard, Store, Tx,
+    NewSettlement, QueueDepth, Seen, Shard, Store, Tx,
 };
 
 /// Merchants in one case.
@@ -142,6 +142,8 @@ struct Run<'a> {
     stores: &'a [&'a dyn Store],
     merchants: Vec<MerchantId>,
     model: BTreeMap<MerchantId, Holdings>,
+    /// What each store held before: other runs may have used it.
+    before: Vec<QueueDepth>,
     clock: u64,
 }
 
@@ -158,7 +160,11 @@ pub async fn agree(stores: &[&dyn Store], steps: &[Step]) {
         tx.commit().await.unwrap();
     }
     let model = merchants.iter().map(|merchant| (*merchant, Holdings::default())).collect();
-    let mut run = Run { stores, merchants, model, clock: 10_000 };
+    let mut before = Vec::new();
+    for store in stores {
+        before.push(store.queue_depth().await.unwrap());
+    }
+    let mut run = Run { stores, merchants, model, before, clock: 10_000 };
     for step in steps {
         run.clock += 1;
         run.take(step).await;
@@ -293,6 +299,15 @@ impl Run<'_> {
                 compare_clearings(*store, *merchant, holdings).await;
                 assert_eq!(store.endpoint_find(*merchant).await.unwrap(), holdings.endpoint);
             }
+        }
+        let with = |status: DeliveryStatus| {
+            let rows = self.model.values().flat_map(|holdings| holdings.deliveries.values());
+            u64::try_from(rows.filter(|row| row.status == status).count()).unwrap()
+        };
+        for (store, before) in self.stores.iter().zip(&self.before) {
+            let depth = store.queue_depth().await.unwrap();
+            assert_eq!(depth.pending - before.pending, with(DeliveryStatus::Pending));
+            assert_eq!(depth.dead - before.dead, with(DeliveryStatus::Dead));
         }
     }
 }
