@@ -7,6 +7,8 @@ mod bearer;
 mod body;
 mod envelope;
 mod excerpt;
+#[cfg(test)]
+mod fuzz;
 mod guesses;
 mod lookups;
 mod query;
