@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Response};
 use settle_domain::error_code::{ErrorCode, FieldFault};
 use settle_store::StoreError;
 
+use crate::language::Wording;
+
 /// How long a caller should wait before it tries an unavailable service again, in seconds.
 const RETRY_AFTER_SECONDS: u32 = 2;
 
@@ -138,8 +140,8 @@ impl From<StoreError> for LookupError {
 /// What the outermost layer writes the envelope from.
 #[derive(Debug, Clone)]
 pub struct ErrorBody {
-    /// The code.
-    pub code: ErrorCode,
+    /// What it says, which includes its code.
+    pub wording: Wording,
     /// The refused fields; `None` leaves the key out.
     pub fields: Option<Vec<FieldFault>>,
     /// What is wrong in words, for operators alone; none leaves the key out.
@@ -223,7 +225,13 @@ impl IntoResponse for ApiError {
         *response.status_mut() = status;
         response.headers_mut().extend(self.headers());
         let is_tallied = matches!(self, Self::InvalidCredentials | Self::AccessToken(_) | Self::Guessed(_));
-        let mut body = ErrorBody { code, fields: None, details: Vec::new(), cause: None, is_tallied };
+        let wording = match &self {
+            Self::InvalidHost => Wording::Host,
+            Self::InvalidBody(BodyFault::TooLarge) => Wording::TooLarge,
+            Self::InvalidBody(BodyFault::WrongType) => Wording::ContentType,
+            _ => Wording::Of(code),
+        };
+        let mut body = ErrorBody { wording, fields: None, details: Vec::new(), cause: None, is_tallied };
         match self {
             Self::Validation(fields) => body.fields = Some(fields),
             Self::AdminValidation(details) | Self::Conflict(details) => body.details = details,
@@ -282,9 +290,10 @@ impl From<&StoreError> for ApiError {
         }
         match fault {
             StoreError::Unavailable(_) => ApiError::Unavailable(cause),
-            StoreError::Unexpected(_) | StoreError::UnknownMerchant(_) | StoreError::NameTaken => {
-                ApiError::Internal(cause)
-            }
+            StoreError::Unexpected(_)
+            | StoreError::UnknownMerchant(_)
+            | StoreError::NameTaken
+            | StoreError::LaterVersion => ApiError::Internal(cause),
         }
     }
 }

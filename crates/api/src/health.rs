@@ -1,4 +1,4 @@
-//! Whether the process lives (`/healthz`), can work (`/readyz`), and what it measures (`/metrics`).
+//! Whether the process lives (`/healthz`) and can work (`/readyz`), on both listeners.
 //!
 //! `/readyz` answers 200 with `"status": "ready"`, or 503 with `"status": "not ready"` and a `reason`, which
 //! is one of a few fixed texts. In a process that sends, `dispatcher` says where its dispatcher stands:
@@ -8,21 +8,27 @@
 //! | `serving` | it sends the notifications of its share of the merchants |
 //! | `standing by` | another process sends from the same SQLite file; this one takes over when it ends |
 //! | `absent` | it cannot show in the database that it lives, so it must not send; after 15 s not ready |
+//!
+//! Anybody may ask, so a database that is ready is asked once a second, however many do, and one that is not
+//! by one of them after the other.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
 use serde_json::json;
+use settle_outbox::recorder::Recorder;
 use settle_shards::keeper::Standing;
-use settle_store::Store;
-use tokio::sync::Mutex;
+use settle_store::{Store, StoreError};
+use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout};
 
-use super::OperatorState;
+use crate::error::ApiError;
 
 /// How long the database may take to answer before the service counts as not ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -31,18 +37,103 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 const ABSENT_MAX: Duration = Duration::from_secs(15);
 /// How long the recorder may write one transaction.
 const RECORDING_MAX: Duration = Duration::from_secs(5);
-/// How often the database is given something to write, at most, however many ask.
+/// How often the database is asked, and how often it is given something to write, at most.
+const ASK_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Whether the database accepted the last write that it was given as a test. Cheap to clone.
-#[derive(Debug, Clone, Default)]
-pub struct WriteProbe(Arc<Mutex<Option<(Instant, bool)>>>);
+/// What the answers depend on. Cheap to clone.
+#[derive(Clone)]
+pub struct Health {
+    store: Arc<dyn Store>,
+    /// Set when the service is stopping: `/readyz` then asks for no new traffic.
+    draining: Arc<AtomicBool>,
+    /// Where the keeper of this process's dispatcher stands; `None` when the process does not send.
+    dispatcher: Option<watch::Receiver<Standing>>,
+    /// Records settlements; `None` when the process records none.
+    recorder: Option<Recorder>,
+    asked: Arc<Mutex<Asked>>,
+}
 
-impl WriteProbe {
+/// What the database answered last.
+#[derive(Debug, Default)]
+struct Asked {
+    /// When it was last ready.
+    ready_at: Option<Instant>,
+    /// When it was given something to write, and whether it refused.
+    written: Option<(Instant, bool)>,
+}
+
+impl Health {
+    /// The health of a service with this store.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        draining: Arc<AtomicBool>,
+        dispatcher: Option<watch::Receiver<Standing>>,
+        recorder: Option<Recorder>,
+    ) -> Health {
+        Health { store, draining, dispatcher, recorder, asked: Arc::default() }
+    }
+
+    /// How long the transaction has taken that records settlements at the moment.
+    pub(crate) fn recording_for(&self) -> Duration {
+        self.recorder.as_ref().map_or(Duration::ZERO, Recorder::busy_for)
+    }
+
+    /// Where the dispatcher of this process stands, if it has one.
+    pub(crate) fn standing(&self) -> Option<Standing> {
+        self.dispatcher.as_ref().map(|standing| *standing.borrow())
+    }
+
+    /// Why the service cannot work, in one of a few texts.
+    async fn reason(&self) -> Option<&'static str> {
+        if let Some(reason) = self.standing_still() {
+            return Some(reason);
+        }
+        let mut asked = self.asked.lock().await;
+        if asked.ready_at.is_some_and(|at| at.elapsed() < ASK_INTERVAL) {
+            return None;
+        }
+        let reason = asked.ask(&*self.store).await;
+        asked.ready_at = reason.is_none().then(Instant::now);
+        reason
+    }
+
+    /// What the process knows without asking the database.
+    fn standing_still(&self) -> Option<&'static str> {
+        if self.draining.load(Ordering::Relaxed) {
+            return Some("draining");
+        }
+        if self.recording_for() > RECORDING_MAX {
+            return Some("the recorder is stuck: the database does not finish what it is given to write");
+        }
+        match self.standing() {
+            Some(Standing::Absent(since)) if since.elapsed() > ABSENT_MAX => {
+                Some("the dispatcher is absent: it cannot show in the database that it lives")
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Asked {
+    async fn ask(&mut self, store: &dyn Store) -> Option<&'static str> {
+        match timeout(READY_TIMEOUT, store.migrations_pending()).await {
+            Ok(Ok(0)) if self.is_write_refused(store).await => Some("the database accepts no writes"),
+            Ok(Ok(0)) => None,
+            Ok(Ok(_)) => Some("migrations are pending"),
+            Ok(Err(StoreError::LaterVersion)) => Some("the database was made by a later version"),
+            Ok(Err(fault)) => {
+                tracing::warn!(cause = ?fault, "not ready");
+                Some("the database does not answer")
+            }
+            Err(_) => Some("the database does not answer in time"),
+        }
+    }
+
     /// A write that waits, behind an import for instance, is no proof of anything.
-    async fn is_refused(&self, store: &dyn Store) -> bool {
-        let mut last = self.0.lock().await;
-        if let Some((_, is_refused)) = last.filter(|(at, _)| at.elapsed() < PROBE_INTERVAL) {
+    async fn is_write_refused(&mut self, store: &dyn Store) -> bool {
+        if let Some((_, is_refused)) = self.written.filter(|(at, _)| at.elapsed() < PROBE_INTERVAL) {
             return is_refused;
         }
         let refusal = match timeout(READY_TIMEOUT, store.write_probe()).await {
@@ -52,28 +143,34 @@ impl WriteProbe {
         if let Some(cause) = &refusal {
             tracing::warn!(?cause, "the database accepts no writes");
         }
-        *last = Some((Instant::now(), refusal.is_some()));
+        self.written = Some((Instant::now(), refusal.is_some()));
         refusal.is_some()
     }
 }
 
+/// `/healthz` and `/readyz`.
+pub(crate) fn router(health: Health) -> Router {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
+        .with_state(health)
+}
+
 /// Says that the process lives.
-pub(super) async fn healthz() -> Response {
+async fn healthz() -> Response {
     crate::http::json(json!({ "status": "ok" }).to_string())
 }
 
 /// Says whether the service can work: the database answers, accepts writes, has the schema of this version,
 /// settlements are recorded, the dispatcher serves or stands by, and the service is not stopping.
-pub(super) async fn readyz(State(state): State<OperatorState>) -> Response {
-    let reason = match standing_still(&state) {
-        Some(reason) => Some(reason),
-        None => unready(&state).await,
-    };
+async fn readyz(State(health): State<Health>) -> Response {
+    let reason = health.reason().await;
     let mut answer = json!({ "status": if reason.is_none() { "ready" } else { "not ready" } });
     if let Some(reason) = reason {
         answer["reason"] = reason.into();
     }
-    if let Some(standing) = standing(&state) {
+    if let Some(standing) = health.standing() {
         answer["dispatcher"] = word(standing).into();
     }
     let mut response = crate::http::json(answer.to_string());
@@ -83,61 +180,11 @@ pub(super) async fn readyz(State(state): State<OperatorState>) -> Response {
     response
 }
 
-/// What the process knows without asking the database.
-fn standing_still(state: &OperatorState) -> Option<&'static str> {
-    if state.draining.load(Ordering::Relaxed) {
-        return Some("draining");
-    }
-    if state.recorder.busy_for() > RECORDING_MAX {
-        return Some("the recorder is stuck: the database does not finish what it is given to write");
-    }
-    match standing(state) {
-        Some(Standing::Absent(since)) if since.elapsed() > ABSENT_MAX => {
-            Some("the dispatcher is absent: it cannot show in the database that it lives")
-        }
-        _ => None,
-    }
-}
-
-async fn unready(state: &OperatorState) -> Option<&'static str> {
-    match timeout(READY_TIMEOUT, state.store.migrations_pending()).await {
-        Ok(Ok(0)) if state.write_probe.is_refused(&*state.store).await => {
-            Some("the database accepts no writes")
-        }
-        Ok(Ok(0)) => None,
-        Ok(Ok(_)) => Some("migrations are pending"),
-        Ok(Err(fault)) => {
-            tracing::warn!(cause = ?fault, "not ready");
-            Some("the database does not answer")
-        }
-        Err(_) => Some("the database does not answer in time"),
-    }
-}
-
-fn standing(state: &OperatorState) -> Option<Standing> {
-    state.dispatcher.as_ref().map(|standing| *standing.borrow())
-}
-
-fn word(standing: Standing) -> &'static str {
+/// What operators read of where a dispatcher stands.
+pub(crate) fn word(standing: Standing) -> &'static str {
     match standing {
         Standing::Present => "serving",
         Standing::StandingBy => "standing by",
         Standing::Absent(_) => "absent",
     }
-}
-
-/// Prints the metrics for Prometheus. Those that only grow old are measured now.
-pub(super) async fn print_metrics(State(state): State<OperatorState>) -> Response {
-    metrics::gauge!("settle_recorder_busy_seconds").set(state.recorder.busy_for().as_secs_f64());
-    if let Some(now) = standing(&state) {
-        for (state, is_it) in [
-            ("serving", now == Standing::Present),
-            ("standing by", now == Standing::StandingBy),
-            ("absent", matches!(now, Standing::Absent(_))),
-        ] {
-            metrics::gauge!("settle_dispatcher_state", "state" => state).set(f64::from(u8::from(is_it)));
-        }
-    }
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()
 }

@@ -1,6 +1,7 @@
 //! The languages of error messages: finds the one a caller reads best, and gives the message of a code in it.
 
 use std::collections::HashMap;
+use std::fmt;
 
 use fluent_bundle::{FluentBundle, FluentResource};
 use fluent_langneg::{LanguageIdentifier, NegotiationStrategy, negotiate_languages};
@@ -57,12 +58,56 @@ pub enum MessagesFault {
     Unreadable(&'static str, String),
     /// A code has no message.
     #[error("locales/{0}/errors.ftl has no message for {1}")]
-    Missing(&'static str, ErrorCode),
+    Missing(&'static str, Wording),
+}
+
+/// What an error says. Of one code there may be several: callers must learn what is wrong with their body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Wording {
+    /// The code's own message.
+    Of(ErrorCode),
+    /// The body's `Content-Type` is not JSON.
+    ContentType,
+    /// The body is too long.
+    TooLarge,
+    /// The request names no host, or more than one.
+    Host,
+}
+
+impl Wording {
+    /// Those that are not a code's own.
+    const SPECIAL: [Wording; 3] = [Wording::ContentType, Wording::TooLarge, Wording::Host];
+
+    /// The code that it is said with.
+    #[must_use]
+    pub const fn code(self) -> ErrorCode {
+        match self {
+            Self::Of(code) => code,
+            Self::ContentType | Self::TooLarge | Self::Host => ErrorCode::InvalidBody,
+        }
+    }
+
+    /// Its name in a language file, among those of its code.
+    const fn attribute(self) -> Option<&'static str> {
+        match self {
+            Self::Of(_) => None,
+            Self::ContentType => Some("content_type"),
+            Self::TooLarge => Some("too_large"),
+            Self::Host => Some("host"),
+        }
+    }
+}
+
+impl fmt::Display for Wording {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.code())?;
+        self.attribute().map_or(Ok(()), |attribute| write!(formatter, ".{attribute}"))
+    }
 }
 
 /// The messages of every code in every language.
 pub struct Messages {
-    texts: HashMap<(Language, ErrorCode), String>,
+    texts: HashMap<(Language, Wording), String>,
     available: Vec<(LanguageIdentifier, Language)>,
 }
 
@@ -76,18 +121,18 @@ impl Messages {
             let identifier: LanguageIdentifier =
                 language.tag().parse().map_err(|fault| unreadable(format!("{fault}")))?;
             available.push((identifier, language));
-            for (code, text) in read(language, language.source())? {
-                texts.insert((language, code), text);
+            for (wording, text) in read(language, language.source())? {
+                texts.insert((language, wording), text);
             }
         }
         Ok(Messages { texts, available })
     }
 
-    /// The message of a code in a language.
+    /// What an error says in a language.
     #[must_use]
-    pub fn text(&self, language: Language, code: ErrorCode) -> &str {
+    pub fn text(&self, language: Language, wording: Wording) -> &str {
         // `load` has made sure that every message is there; the code itself is the last resort.
-        self.texts.get(&(language, code)).map_or(code.as_str(), String::as_str)
+        self.texts.get(&(language, wording)).map_or(wording.code().as_str(), String::as_str)
     }
 
     /// Finds the language a caller reads best in the value of its `Accept-Language` header.
@@ -114,21 +159,29 @@ impl Messages {
 }
 
 /// Reads one language file: one message for every code.
-fn read(language: Language, source: &str) -> Result<Vec<(ErrorCode, String)>, MessagesFault> {
+fn read(language: Language, source: &str) -> Result<Vec<(Wording, String)>, MessagesFault> {
     let unreadable = |fault: String| MessagesFault::Unreadable(language.tag(), fault);
     let resource = FluentResource::try_new(source.to_owned())
         .map_err(|(_, faults)| unreadable(format!("{faults:?}")))?;
     let mut bundle: FluentBundle<FluentResource> = FluentBundle::default();
     bundle.add_resource(resource).map_err(|faults| unreadable(format!("{faults:?}")))?;
-    let message = |code: &ErrorCode| {
-        let missing = || MessagesFault::Missing(language.tag(), *code);
-        let pattern =
-            bundle.get_message(code.as_str()).and_then(|message| message.value()).ok_or_else(missing)?;
+    let message = |wording: Wording| {
+        let missing = || MessagesFault::Missing(language.tag(), wording);
+        let message = bundle.get_message(wording.code().as_str()).ok_or_else(missing)?;
+        let pattern = match wording.attribute() {
+            None => message.value(),
+            Some(name) => message.get_attribute(name).map(|attribute| attribute.value()),
+        };
         let mut faults = Vec::new();
-        let text = bundle.format_pattern(pattern, None, &mut faults).into_owned();
-        if faults.is_empty() { Ok((*code, text)) } else { Err(unreadable(format!("{code}: {faults:?}"))) }
+        let text = bundle.format_pattern(pattern.ok_or_else(missing)?, None, &mut faults).into_owned();
+        if faults.is_empty() {
+            Ok((wording, text))
+        } else {
+            Err(unreadable(format!("{wording}: {faults:?}")))
+        }
     };
-    ErrorCode::ALL.iter().map(message).collect()
+    let own = ErrorCode::ALL.iter().copied().map(Wording::Of);
+    own.chain(Wording::SPECIAL).map(message).collect()
 }
 
 /// Reads the languages a caller asks for with their weights, best first, and skips what is not a language.
@@ -173,7 +226,8 @@ mod tests {
         for language in Language::ALL {
             let messages = read(language, language.source()).unwrap();
             let declared = language.source().lines().filter(|line| line.contains(" = ")).count();
-            assert_eq!((messages.len(), declared), (47, 47), "{}", language.tag());
+            let expected = 47 + Wording::SPECIAL.len();
+            assert_eq!((messages.len(), declared), (expected, expected), "{}", language.tag());
         }
     }
 
@@ -184,7 +238,11 @@ mod tests {
         let messages = Messages::load().unwrap();
         for (row, code) in contract["codes"].as_array().unwrap().iter().zip(ErrorCode::ALL) {
             for language in Language::ALL {
-                assert_eq!(row["messages"][language.tag()], messages.text(language, *code), "{code}");
+                assert_eq!(
+                    row["messages"][language.tag()],
+                    messages.text(language, Wording::Of(*code)),
+                    "{code}"
+                );
             }
         }
     }
@@ -192,7 +250,10 @@ mod tests {
     #[test]
     fn a_file_without_a_code_is_refused() {
         let source = Language::German.source().replace("not_found =", "not_fnd =");
-        assert_eq!(read(Language::German, &source), Err(MessagesFault::Missing("de", ErrorCode::NotFound)));
+        assert_eq!(
+            read(Language::German, &source),
+            Err(MessagesFault::Missing("de", Wording::Of(ErrorCode::NotFound)))
+        );
     }
 
     #[test]

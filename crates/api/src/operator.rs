@@ -5,7 +5,6 @@
 //! the people who run the importing program.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,20 +14,18 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use settle_domain::ids::OperatorId;
 use settle_domain::vault::KeyRing;
 use settle_outbox::recorder::Recorder;
-use settle_shards::keeper::Standing;
 use settle_store::Store;
-use tokio::sync::watch;
 
 use crate::error::ApiError;
+use crate::health::{self, Health};
 use crate::http::{EnvelopeState, Lookups, envelope};
 
 mod authentication;
 mod details;
-mod health;
+mod metrics;
 mod settlements;
 
 use authentication::Operator;
-pub use health::WriteProbe;
 
 /// What the operator's listener can reach.
 #[derive(Clone)]
@@ -47,12 +44,8 @@ pub struct OperatorState {
     pub body_timeout: Duration,
     /// Renders the metrics.
     pub metrics: PrometheusHandle,
-    /// Set when the service is stopping: `/readyz` then asks for no new traffic.
-    pub draining: Arc<AtomicBool>,
-    /// Where the keeper of this process's dispatcher stands; `None` when the process does not send.
-    pub dispatcher: Option<watch::Receiver<Standing>>,
-    /// Whether the database accepts writes.
-    pub write_probe: WriteProbe,
+    /// What `/healthz` and `/readyz` say.
+    pub health: Health,
 }
 
 /// The operator API, `/healthz`, `/readyz` and `/metrics`.
@@ -61,14 +54,13 @@ pub(crate) fn router(state: OperatorState) -> Router {
         .route("/operator/v1/settlements", post(settlements::record))
         .method_not_allowed_fallback(known_route);
     Router::new()
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(health::print_metrics))
+        .route("/metrics", get(metrics::print))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .merge(operations)
+        .with_state(state.clone())
+        .merge(health::router(state.health))
         .fallback(async || ApiError::NotFound)
-        .layer(from_fn_with_state(state.envelope.clone(), envelope))
-        .with_state(state)
+        .layer(from_fn_with_state(state.envelope, envelope))
 }
 
 /// Answers a known path with an unknown method. `Operator` judges the token first, as on every known path.

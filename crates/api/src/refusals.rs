@@ -11,7 +11,7 @@ use utoipa::openapi::response::{Response as Documented, ResponseBuilder};
 use utoipa::openapi::schema::{Object, Type};
 use utoipa::openapi::{Ref, RefOr};
 
-use crate::language::{Language, Messages};
+use crate::language::{Language, Messages, Wording};
 
 /// The name of the schema that every refusal has for its body.
 pub(crate) const ERROR_SCHEMA: &str = "Error";
@@ -119,7 +119,8 @@ pub(crate) fn header(description: &str) -> Header {
 
 /// The error as an English reader gets it.
 fn example(code: ErrorCode) -> Value {
-    let message = Messages::load().map(|messages| messages.text(Language::English, code).to_owned());
+    let message =
+        Messages::load().map(|messages| messages.text(Language::English, Wording::Of(code)).to_owned());
     let mut error = json!({ "code": code.as_str(), "message": message.unwrap_or_default() });
     if code == ErrorCode::ValidationFailed {
         error["fields"] = json!([{ "field": "webhook_url", "code": ErrorCode::UnsafeUrl.as_str() }]);

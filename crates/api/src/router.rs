@@ -2,20 +2,23 @@
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::response::Redirect;
 use axum::routing::get;
 
 use crate::authentication::Caller;
 use crate::error::ApiError;
+use crate::health::{self, Health};
 use crate::http::envelope;
 use crate::operations::operations;
 use crate::operator::OperatorState;
 use crate::state::ApiState;
 use crate::{docs, openapi};
 
-/// The merchant API: its operations, `/openapi.json` and `/docs`.
-pub fn merchant(state: &ApiState) -> Router {
+/// The merchant API: its operations, `/openapi.json`, `/docs`, to which `/` leads, `/healthz` and `/readyz`.
+pub fn merchant(state: &ApiState, health: Health) -> Router {
     let (operations, _) = operations().split_for_parts();
     let public = Router::new()
+        .route("/", get(async || Redirect::temporary("/docs")))
         .route("/openapi.json", get(openapi::serve))
         .route("/docs", get(docs::page))
         .route("/docs/style.css", get(docs::style))
@@ -23,9 +26,10 @@ pub fn merchant(state: &ApiState) -> Router {
     operations
         .method_not_allowed_fallback(known_route)
         .merge(public)
+        .with_state(state.clone())
+        .merge(health::router(health))
         .fallback(async || ApiError::NotFound)
         .layer(from_fn_with_state(state.envelope(), envelope))
-        .with_state(state.clone())
 }
 
 /// The operator's listener.

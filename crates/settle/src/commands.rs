@@ -183,23 +183,30 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    let user = match &command {
+        Command::Merchant(command) => command.user(),
+        Command::Key(command) => command.user(),
+        Command::Operator(command) => command.user(),
+        Command::Delivery(command) => command.user(),
+        _ => User::Command,
+    };
     match command {
         Command::Serve(command) => command.run(config).await?,
         Command::Migrate => migrate::run(&config).await?,
         Command::Doctor(command) => return command.run(&config).await,
         Command::Config(command) => command.run(&config, &sources)?,
-        Command::Merchant(command) => command.run(Context::open(config, User::Command).await?).await?,
-        Command::Key(command) => command.run(Context::open(config, User::Command).await?).await?,
-        Command::Operator(command) => command.run(Context::open(config, User::Command).await?).await?,
+        Command::Merchant(command) => command.run(Context::open(config, user).await?).await?,
+        Command::Key(command) => command.run(Context::open(config, user).await?).await?,
+        Command::Operator(command) => command.run(Context::open(config, user).await?).await?,
         Command::MasterKey(command) => command.run(config).await?,
-        Command::Settlement(command) => command.run(Context::open(config, User::Command).await?).await?,
+        Command::Settlement(command) => command.run(Context::open(config, user).await?).await?,
         Command::Bench(_)
         | Command::Completions(_)
         | Command::Demo(_)
         | Command::Listen(_)
         | Command::Man(_)
         | Command::Openapi => {}
-        Command::Delivery(command) => command.run(Context::open(config, User::Command).await?).await?,
+        Command::Delivery(command) => command.run(Context::open(config, user).await?).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

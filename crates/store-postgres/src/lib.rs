@@ -99,6 +99,12 @@ settle_store::statements! {
     cold "asked at start-up" MIGRATIONS_TABLE = "
         SELECT count(*) FROM pg_class WHERE oid = to_regclass('_sqlx_migrations')";
     cold "asked at start-up" MIGRATIONS_APPLIED = "SELECT count(*) FROM _sqlx_migrations WHERE success";
+    cold "asked by an operator" RIGHTS_MISSING = "
+        SELECT needed.what || ' ' || quote_ident(relname) FROM pg_class
+        CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS needed (what)
+        WHERE oid = to_regclass(relname) AND relkind = 'r' AND relname = ANY ($1)
+          AND NOT has_table_privilege(oid, needed.what)
+        ORDER BY relname, needed.what";
 }
 
 /// Every statement of this backend, for the test that reads their plans.
@@ -216,6 +222,7 @@ impl Store for PostgresStore {
         pool.close().await;
         migrated.map_err(|fault| match fault {
             sqlx::migrate::MigrateError::Execute(fault) => store_error(fault),
+            sqlx::migrate::MigrateError::VersionMissing(_) => StoreError::LaterVersion,
             fault => StoreError::Unexpected(fault.into()),
         })
     }
@@ -229,7 +236,12 @@ impl Store for PostgresStore {
         }
         let applied: i64 =
             sqlx::query_scalar(MIGRATIONS_APPLIED).fetch_one(&self.pool).await.map_err(store_error)?;
-        Ok(all.saturating_sub(usize::try_from(applied).unwrap_or(0)))
+        all.checked_sub(usize::try_from(applied).unwrap_or(0)).ok_or(StoreError::LaterVersion)
+    }
+
+    async fn rights_missing(&self) -> StoreResult<Vec<String>> {
+        let query = sqlx::query_scalar(RIGHTS_MISSING).bind(migrations::tables());
+        query.fetch_all(&self.pool).await.map_err(store_error)
     }
 
     async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {

@@ -21,9 +21,21 @@ pub(crate) fn migrator() -> Migrator {
     Migrator::with_migrations(FILES.map(step).into())
 }
 
+/// The tables that the steps make.
+pub(crate) fn tables() -> Vec<&'static str> {
+    let lines = FILES.iter().flat_map(|(_, _, sql)| sql.lines());
+    lines.filter_map(|line| line.strip_prefix("CREATE TABLE ")?.split_whitespace().next()).collect()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::FILES;
+    use super::{FILES, tables};
+
+    #[test]
+    fn the_tables_are_found_in_the_steps() {
+        let tables = tables();
+        assert!(tables.len() > 10 && tables.contains(&"settlements"), "{tables:?}");
+    }
 
     #[test]
     fn every_file_is_a_step() {

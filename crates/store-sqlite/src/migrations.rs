@@ -26,14 +26,14 @@ settle_store::statements! {
 
 /// How many steps the database has not taken yet.
 pub(crate) fn pending(connection: &Connection) -> StoreResult<usize> {
-    Ok(STEPS.len().saturating_sub(taken(connection).map_err(store_error)?))
+    STEPS.len().checked_sub(taken(connection).map_err(store_error)?).ok_or(StoreError::LaterVersion)
 }
 
 /// Takes the next step, unless all are taken.
 pub(crate) fn take_next(connection: &mut Connection) -> StoreResult<bool> {
     let taken = taken(connection).map_err(store_error)?;
     if taken > STEPS.len() {
-        return Err(StoreError::unexpected("the file was made by a later version of settle"));
+        return Err(StoreError::LaterVersion);
     }
     let Some(sql) = STEPS.get(taken) else {
         return Ok(false);
@@ -79,7 +79,8 @@ mod tests {
         let mut file = Connection::open_in_memory()?;
         file.pragma_update(None, "user_version", 999)?;
         let refused = take_next(&mut file).expect_err("it has taken steps that we do not know");
-        assert!(matches!(refused, StoreError::Unexpected(_)), "{refused}");
+        assert!(matches!(refused, StoreError::LaterVersion), "{refused}");
+        assert!(matches!(pending(&file), Err(StoreError::LaterVersion)));
         Ok(())
     }
 }

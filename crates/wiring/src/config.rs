@@ -55,6 +55,8 @@ pub struct Config {
 pub struct Database {
     /// Connections to PostgreSQL, at most.
     pub connections_max: NonZeroU32,
+    /// Whether the service and commands that write bring the schema up to date.
+    pub migrate: bool,
 }
 
 /// The merchant API.
@@ -170,6 +172,9 @@ pub enum LogFormat {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shutdown {
+    /// How long everything is still served after the service was told to stop.
+    #[serde(deserialize_with = "text::pause")]
+    pub delay: Duration,
     /// How long requests under way may take to finish.
     #[serde(deserialize_with = "text::duration")]
     pub timeout: Duration,

@@ -10,7 +10,7 @@ use settle_store::Store;
 
 use crate::config::Config;
 use crate::system::{SystemClock, SystemEntropy};
-use crate::{User, WiringError, has_master_key, key_ring, store};
+use crate::{User, WiringError, has_master_key, key_ring, sqlite_file, store};
 
 /// An open store, with its settings and its master keys.
 pub struct Context {
@@ -23,10 +23,21 @@ pub struct Context {
 }
 
 impl Context {
-    /// Opens the store, migrates it, and refuses a master key that the database has not been used with.
+    /// Opens the store and migrates it, unless the user only reads or the settings forbid it; then a schema
+    /// that is behind is refused. Refuses a master key that the database has not been used with.
     pub async fn open(config: Config, user: User) -> Result<Context, WiringError> {
+        if user == User::Reader && sqlite_file(&config).is_some_and(|file| !file.exists()) {
+            return Err(WiringError::NoDatabase);
+        }
         let store = store(&config, user)?;
-        store.migrate().await?;
+        if config.database.migrate && user != User::Reader {
+            store.migrate().await?;
+        } else {
+            match store.migrations_pending().await? {
+                0 => {}
+                pending => return Err(WiringError::MigrationsPending { pending }),
+            }
+        }
         let known = store.master_key_list().await?;
         if !known.is_empty() && !has_master_key(&config) {
             return Err(WiringError::MasterKeyMissing);

@@ -19,6 +19,8 @@ pub enum User {
     Service,
     /// A command: the person who waits for it would rather wait than try again.
     Command,
+    /// A command that changes nothing, not even the schema.
+    Reader,
 }
 
 /// The store that `database_url` names, not connected yet. A missing SQLite file is created, with its folder,
@@ -30,7 +32,7 @@ pub fn store(config: &Config, user: User) -> Result<Arc<dyn Store>, WiringError>
         let connections_max = config.database.connections_max.get();
         let store = match user {
             User::Service => PostgresStore::new(url, connections_max),
-            User::Command => PostgresStore::patient(url, connections_max),
+            User::Command | User::Reader => PostgresStore::patient(url, connections_max),
         };
         return Ok(Arc::new(store.map_err(|fault| WiringError::Database(fault.to_string()))?));
     }

@@ -41,6 +41,17 @@ pub enum WiringError {
     /// The database failed while it was opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// There is no database yet, and the command makes none.
+    #[error("there is no database yet: run settle migrate, or start the service")]
+    NoDatabase,
+    /// The schema is behind, and may not be changed.
+    #[error(
+        "{pending} migrations of the database are pending: run settle migrate, as a role that may change the schema"
+    )]
+    MigrationsPending {
+        /// How many.
+        pending: usize,
+    },
     /// There is no master key, but the database has been used with one: with a new key the service could
     /// check none of its API keys and open none of its webhook secrets.
     #[error(

@@ -4,7 +4,7 @@ use serde::Serialize;
 use settle_domain::error_code::{ErrorCode, Level};
 
 use crate::error::{ApiError, BodyFault};
-use crate::language::{Language, Messages};
+use crate::language::{Language, Messages, Wording};
 
 /// One error code.
 #[derive(Serialize)]
@@ -43,7 +43,7 @@ fn describe(messages: &Messages, code: ErrorCode) -> Code {
         statuses: if level == Level::Field { Vec::new() } else { statuses(code) },
         on_error: level != Level::Field,
         on_field: level != Level::Top,
-        message: messages.text(Language::English, code).to_owned(),
+        message: messages.text(Language::English, Wording::Of(code)).to_owned(),
     }
 }
 

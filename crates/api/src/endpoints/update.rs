@@ -1,9 +1,12 @@
 //! `PUT /v1/webhook`: set, change or clear the endpoint; rotate the secret.
 
+use std::fmt;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use settle_domain::endpoint::{Endpoint, EndpointChange, EndpointRequest, UrlRequest};
 use settle_domain::error_code::{ErrorCode, FieldFault};
@@ -29,8 +32,69 @@ pub struct WebhookConfigurationRequest {
     #[schema(value_type = Option<String>, examples("https://merchant.example/webhooks/settle"))]
     webhook_url: UrlRequest,
     /// Chosen by the merchant: 1 to 256 bytes, no control characters. Required the first time a URL is set.
-    #[schema(examples("a-long-random-string"))]
-    webhook_secret: Option<String>,
+    #[serde(default)]
+    #[schema(value_type = Option<String>, examples("a-long-random-string"))]
+    webhook_secret: SecretRequest,
+    /// Fields that nobody knows are ignored, unless there are no others.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    unknown: Unknown,
+}
+
+/// What a request says about the secret.
+#[derive(Deserialize, Default)]
+#[serde(from = "Option<String>")]
+enum SecretRequest {
+    /// Nothing.
+    #[default]
+    Absent,
+    /// That it stays as it is.
+    Null,
+    Set(String),
+}
+
+impl From<Option<String>> for SecretRequest {
+    fn from(secret: Option<String>) -> SecretRequest {
+        secret.map_or(SecretRequest::Null, SecretRequest::Set)
+    }
+}
+
+impl WebhookConfigurationRequest {
+    /// Whether it has fields and none that is known: a misspelt name must not look like success.
+    fn is_misspelt(&self) -> bool {
+        let is_empty =
+            self.webhook_url == UrlRequest::Keep && matches!(self.webhook_secret, SecretRequest::Absent);
+        is_empty && self.unknown.is_any
+    }
+}
+
+/// Fields that nobody knows.
+struct Unknown {
+    is_any: bool,
+}
+
+impl<'de> Deserialize<'de> for Unknown {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Unknown, D::Error> {
+        struct Fields;
+
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Unknown;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut fields: M) -> Result<Unknown, M::Error> {
+                let mut unknown = Unknown { is_any: false };
+                while fields.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                    unknown.is_any = true;
+                }
+                Ok(unknown)
+            }
+        }
+
+        deserializer.deserialize_map(Fields)
+    }
 }
 
 fn keep() -> UrlRequest {
@@ -45,7 +109,11 @@ fn url_request<'de, D: Deserializer<'de>>(deserializer: D) -> Result<UrlRequest,
 
 impl From<WebhookConfigurationRequest> for EndpointRequest {
     fn from(request: WebhookConfigurationRequest) -> EndpointRequest {
-        EndpointRequest { url: request.webhook_url, secret: request.webhook_secret.map(WebhookSecret::parse) }
+        let secret = match request.webhook_secret {
+            SecretRequest::Absent | SecretRequest::Null => None,
+            SecretRequest::Set(secret) => Some(WebhookSecret::parse(secret)),
+        };
+        EndpointRequest { url: request.webhook_url, secret }
     }
 }
 
@@ -78,6 +146,10 @@ pub async fn update_webhook(
     body: Body,
 ) -> Result<Response, UpdateWebhookError> {
     let request: WebhookConfigurationRequest = read_json(&headers, body, &state.limits).await?;
+    if request.is_misspelt() {
+        let required = |field| FieldFault::new(field, ErrorCode::Required);
+        return Err(vec![required("webhook_url"), required("webhook_secret")].into());
+    }
     let request = EndpointRequest::from(request);
     // The guard asks the DNS before the transaction begins: no transaction waits for the network.
     let url_fault = match &request.url {

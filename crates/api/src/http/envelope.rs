@@ -27,6 +27,8 @@ use crate::language::Messages;
 /// How long an answer 429 takes to leave. A client that asks again at once, whatever `Retry-After` says, can
 /// so not keep the service busy with refusals.
 const REFUSAL_PAUSE: Duration = Duration::from_millis(200);
+/// What machines ask all day; the log shows it when the answer is bad news.
+const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// What the envelope layer works with.
@@ -80,6 +82,8 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
         if error.is_some_and(|error| error.is_tallied) {
             tracing::debug!(status, duration_ms, "answered");
             state.refused.count(source);
+        } else if PROBES.contains(&&*route) && response.status().is_success() {
+            tracing::debug!(status, duration_ms, "answered");
         } else {
             tracing::info!(status, duration_ms, "answered");
         }
@@ -183,8 +187,8 @@ fn write_error(
         faults.iter().map(|fault| Field { field: fault.field, code: fault.code.as_str() }).collect()
     });
     let body = Body {
-        code: error.code.as_str(),
-        message: messages.text(language, error.code),
+        code: error.wording.code().as_str(),
+        message: messages.text(language, error.wording),
         fields,
         details: &error.details,
     };

@@ -55,7 +55,7 @@ mod tests {
         for response in [merchants, operators] {
             assert_eq!(response.status(), 500);
             let error = response.extensions().get::<ErrorBody>().unwrap();
-            assert_eq!(error.code.as_str(), "internal_error");
+            assert_eq!(error.wording.code().as_str(), "internal_error");
             assert_eq!(error.cause.as_deref(), Some("the answer cannot be written as JSON: broken"));
         }
     }

@@ -14,6 +14,7 @@ use crate::service::{NOW, Setup};
 on_both_stores! {
     every_row_of_the_error_envelope,
     an_unknown_route_is_a_404_without_a_key,
+    the_root_leads_to_the_docs,
     another_version_is_a_404,
     a_wrong_method_is_a_405_with_allow,
     a_path_is_taken_literally,
@@ -46,7 +47,7 @@ async fn every_row_of_the_error_envelope(setup: Setup) {
 
 async fn an_unknown_route_is_a_404_without_a_key(setup: Setup) {
     let merchant = setup.merchant().await;
-    for path in ["/", "/v1", "/v1/", "/v1/settlement", "/v1/webhook/deliveries/7", "/robots.txt", "/docs/x"] {
+    for path in ["/v1", "/v1/", "/v1/settlement", "/v1/webhook/deliveries/7", "/robots.txt", "/docs/x"] {
         for method in ["GET", "POST", "DELETE", "BREW"] {
             let answer = merchant.service.ask(method, path).send().await;
             answer.refused(404, "not_found");
@@ -54,6 +55,12 @@ async fn an_unknown_route_is_a_404_without_a_key(setup: Setup) {
         }
         merchant.get(path).await.refused(404, "not_found");
     }
+}
+
+/// Who opens the service in a browser lands on its documentation.
+async fn the_root_leads_to_the_docs(setup: Setup) {
+    let answer = setup.start().await.ask("GET", "/").send().await;
+    assert_eq!((answer.status, answer.header("location")), (307, Some("/docs")));
 }
 
 /// Versioning: the version is the path's prefix, and there is one.

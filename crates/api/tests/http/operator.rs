@@ -21,7 +21,7 @@ mod limits;
 mod listener;
 mod settlements;
 
-pub use listener::{Listener, state};
+pub use listener::{Listener, health, state};
 
 on_both_stores! {
     healthz_says_that_the_process_answers,
@@ -61,8 +61,9 @@ async fn readyz_is_a_503_while_migrations_are_pending(setup: Setup) {
 
 async fn readyz_is_a_503_while_draining(setup: Setup) {
     let scratch = setup.into_scratch().migrated().await;
-    let operator = Listener::start(state(scratch.share())).await;
-    operator.draining.store(true, Ordering::Relaxed);
+    let (health, draining) = health(scratch.share(), None);
+    let operator = Listener::start(OperatorState { health, ..state(scratch.share()) }).await;
+    draining.store(true, Ordering::Relaxed);
     let answer = operator.get("/readyz").await;
     assert_eq!((answer.status, answer.json()["reason"].as_str()), (503, Some("draining")));
     operator.get("/healthz").await.ok();
@@ -80,8 +81,8 @@ async fn readyz_is_a_503_when_the_database_is_away(setup: Setup) {
 async fn readyz_says_where_the_dispatcher_stands(setup: Setup) {
     let scratch = setup.into_scratch().migrated().await;
     let (stands, standing) = watch::channel(Standing::Present);
-    let operator =
-        Listener::start(OperatorState { dispatcher: Some(standing), ..state(scratch.share()) }).await;
+    let (health, _) = health(scratch.share(), Some(standing));
+    let operator = Listener::start(OperatorState { health, ..state(scratch.share()) }).await;
     let ready = |dispatcher: &str| json!({ "status": "ready", "dispatcher": dispatcher });
     assert_eq!(operator.get("/readyz").await.ok(), ready("serving"));
     stands.send_replace(Standing::StandingBy);
@@ -118,7 +119,10 @@ async fn metrics_are_printed_for_prometheus(setup: Setup) {
 
 async fn merchants_cannot_reach_it(setup: Setup) {
     let merchant = setup.merchant().await;
-    for path in ["/healthz", "/readyz", "/metrics", "/operator/v1/settlements"] {
+    // Whoever probes the merchant API asks the API itself.
+    assert_eq!(merchant.service.ask("GET", "/healthz").send().await.ok(), json!({ "status": "ok" }));
+    assert_eq!(merchant.service.ask("GET", "/readyz").send().await.ok(), json!({ "status": "ready" }));
+    for path in ["/metrics", "/operator/v1/settlements"] {
         merchant.get(path).await.refused(404, "not_found");
     }
 }

@@ -86,8 +86,13 @@ impl Setup {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a listener has an address");
         let (stop, stopped) = watch::channel(false);
-        let served =
-            tokio::spawn(server::serve(listener, router::merchant(&state), self.server, until(stopped)));
+        let (health, _) = crate::operator::health(scratch.share(), None);
+        let served = tokio::spawn(server::serve(
+            listener,
+            router::merchant(&state, health),
+            self.server,
+            until(stopped),
+        ));
         let store = scratch.share();
         let (stub, served) = (stub.clone(), Mutex::new(Some(served)));
         Service(Arc::new(Parts {

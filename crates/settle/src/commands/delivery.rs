@@ -8,7 +8,7 @@ use settle_domain::ids::MerchantId;
 use settle_domain::page::PageRequest;
 use settle_domain::time::Timestamp;
 use settle_store::DeliveryFilter;
-use settle_wiring::Context;
+use settle_wiring::{Context, User};
 
 use super::CommandError;
 use crate::output;
@@ -33,6 +33,11 @@ pub(super) enum DeliveryCommand {
 }
 
 impl DeliveryCommand {
+    /// How it uses the store.
+    pub(super) fn user(&self) -> User {
+        if matches!(self, Self::List(_)) { User::Reader } else { User::Command }
+    }
+
     pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::List(command) => command.run(&context).await,

@@ -61,7 +61,7 @@ impl Demo {
         let config = settings(folder.path(), api_address, operator_address)?;
         logging::start(&config)?;
         let draining = Arc::new(AtomicBool::new(false));
-        let stop = stop_signal(draining.clone())?;
+        let stop = stop_signal(draining.clone(), Duration::ZERO)?;
         let metrics = start_metrics()?;
         let context = Context::open(config, User::Service).await?;
         let store = context.store.clone();

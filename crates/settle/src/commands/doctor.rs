@@ -1,8 +1,12 @@
 //! `settle doctor`: checks everything the service needs and says what is missing. It changes nothing.
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
+use rustix::fs::Access;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use settle_notify::guard::{DnsResolver, PROBE_NAME, RESOLVE_TIMEOUT, Resolve, ResolveFault};
@@ -10,9 +14,15 @@ use settle_store::Store;
 use settle_wiring::User;
 use settle_wiring::config::{Config, without_secrets};
 use settle_wiring::system::SystemEntropy;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::{CommandError, explained};
 use crate::output::{self, OutputFormat};
+
+/// How long whoever has a port may take to answer, and how much of the answer is read.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+const ANSWER_BYTES_MAX: u64 = 4_096;
 
 #[derive(Debug, Args)]
 pub(super) struct Doctor {
@@ -37,9 +47,12 @@ struct Finding {
 
 impl Doctor {
     pub(super) async fn run(self, config: &Config) -> Result<ExitCode, CommandError> {
-        let mut findings = vec![settings(config), master_key(config)];
+        let mut findings = vec![settings(config), data_folder(config), master_key(config)];
         findings.extend(database(config).await);
         findings.push(name_servers(config).await);
+        findings.extend(certificates(config));
+        findings.push(port("api.listen", config.api.listen).await);
+        findings.push(port("operator.listen", config.operator.listen).await);
         let line = |finding: &Finding| {
             let mark = match finding.verdict {
                 Verdict::Ok => "ok",
@@ -65,6 +78,63 @@ fn settings(config: &Config) -> Finding {
         return finding("settings", Verdict::Warning, text);
     }
     finding("settings", Verdict::Ok, "every key is known and has a usable value")
+}
+
+fn data_folder(config: &Config) -> Finding {
+    let folder = &config.data_dir;
+    // What is not there yet is made in the nearest folder that is.
+    let Some(there) = folder.ancestors().find(|folder| folder.as_os_str().is_empty() || folder.exists())
+    else {
+        return finding("data folder", Verdict::Ok, "is made when it is needed");
+    };
+    let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
+    let writable = rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK);
+    match (writable, there.is_dir()) {
+        (Ok(()), true) => finding("data folder", Verdict::Ok, format!("{} can be written", folder.display())),
+        (Ok(()), false) => {
+            let text = format!("{} is not a folder: set data_dir to one", there.display());
+            finding("data folder", Verdict::Failed, text)
+        }
+        (Err(fault), _) => {
+            let fault = std::io::Error::from(fault);
+            let text = format!(
+                "{} cannot be written ({fault}): give it to the user who runs settle, or set data_dir",
+                there.display()
+            );
+            finding("data folder", Verdict::Failed, text)
+        }
+    }
+}
+
+/// A finding if the sender cannot be made, which reads `webhook.extra_roots`.
+fn certificates(config: &Config) -> Option<Finding> {
+    let sender = settle_wiring::guard(config).and_then(|guard| settle_wiring::sender(config, guard));
+    sender.err().map(|fault| finding("certificates", Verdict::Failed, explained(&fault)))
+}
+
+/// Whether a listener can have its address. One that a running settle has is fine.
+async fn port(setting: &'static str, address: SocketAddr) -> Finding {
+    let Err(fault) = TcpListener::bind(address).await else {
+        return finding(setting, Verdict::Ok, format!("{address} is free"));
+    };
+    if fault.kind() == std::io::ErrorKind::AddrInUse && is_settle(address).await {
+        return finding(setting, Verdict::Ok, format!("a running settle listens on {address}"));
+    }
+    let text = format!("{address} cannot be had ({fault}): end what uses it, or set {setting}");
+    finding(setting, Verdict::Failed, text)
+}
+
+/// Whether a service of ours answers there.
+async fn is_settle(address: SocketAddr) -> bool {
+    let asked = async {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: settle\r\nconnection: close\r\n\r\n").await?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer).await?;
+        Ok::<_, std::io::Error>(answer)
+    };
+    let answer = tokio::time::timeout(ANSWER_TIMEOUT, asked).await;
+    answer.is_ok_and(|answer| answer.is_ok_and(|answer| answer.ends_with(br#"{"status":"ok"}"#)))
 }
 
 fn master_key(config: &Config) -> Finding {
@@ -95,6 +165,7 @@ async fn database(config: &Config) -> Vec<Finding> {
     let mut findings = vec![finding("database", Verdict::Ok, format!("{url} answers"))];
     let schema = match store.migrations_pending().await {
         Ok(0) => {
+            findings.extend(rights(&*store).await);
             findings.extend(known_master_key(config, &*store).await);
             finding("schema", Verdict::Ok, "is that of this version")
         }
@@ -108,6 +179,22 @@ async fn database(config: &Config) -> Vec<Finding> {
     findings.push(schema);
     store.close().await;
     findings
+}
+
+/// A finding if the role may not do what the service does.
+async fn rights(store: &dyn Store) -> Option<Finding> {
+    match store.rights_missing().await {
+        Ok(missing) if missing.is_empty() => None,
+        Ok(missing) => {
+            let text = format!(
+                "database_grant_missing: the role lacks {}; as the owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL \
+                 TABLES IN SCHEMA … TO …",
+                missing.join(", ")
+            );
+            Some(finding("rights", Verdict::Failed, text))
+        }
+        Err(fault) => Some(finding("rights", Verdict::Failed, explained(&fault))),
+    }
 }
 
 /// A finding if the database was used with another master key than this one, or needs one that is not in the

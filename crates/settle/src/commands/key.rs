@@ -6,8 +6,8 @@ use settle_accounts::keys;
 use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::{Key, Revocation};
-use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
+use settle_wiring::{Context, User};
 
 use super::CommandError;
 use crate::output::{self, CreatedFormat, OutputFormat};
@@ -58,6 +58,11 @@ struct Listed {
 }
 
 impl KeyCommand {
+    /// How it uses the store.
+    pub(super) fn user(&self) -> User {
+        if matches!(self, Self::List { .. }) { User::Reader } else { User::Command }
+    }
+
     pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::Create { merchant_id, label, format } => {

@@ -61,7 +61,7 @@ impl MasterKeyCommand {
     pub(super) async fn run(self, config: Config) -> Result<(), CommandError> {
         match self {
             Self::New { output, install } => new(&config, output.as_deref(), install),
-            Self::Status { format } => status(&Context::open(config, User::Command).await?, format).await,
+            Self::Status { format } => status(&Context::open(config, User::Reader).await?, format).await,
             Self::Reseal { format } => reseal(&Context::open(config, User::Command).await?, format).await,
         }
     }

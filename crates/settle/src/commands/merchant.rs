@@ -6,8 +6,8 @@ use settle_accounts::merchants;
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_store::Merchant;
-use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
+use settle_wiring::{Context, User};
 
 use super::CommandError;
 use crate::output::{self, CreatedFormat, OutputFormat};
@@ -39,6 +39,11 @@ impl From<Merchant> for Printed {
 }
 
 impl MerchantCommand {
+    /// How it uses the store.
+    pub(super) fn user(&self) -> User {
+        if matches!(self, Self::List(_)) { User::Reader } else { User::Command }
+    }
+
     pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::Create { name, format } => create(&context, &name, format).await,

@@ -6,8 +6,8 @@ use settle_accounts::operators;
 use settle_domain::ids::OperatorId;
 use settle_domain::time::Timestamp;
 use settle_store::{Operator, Revocation};
-use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
+use settle_wiring::{Context, User};
 
 use super::CommandError;
 use crate::output::{self, CreatedFormat, OutputFormat};
@@ -47,6 +47,11 @@ struct Listed {
 }
 
 impl OperatorCommand {
+    /// How it uses the store.
+    pub(super) fn user(&self) -> User {
+        if matches!(self, Self::List(_)) { User::Reader } else { User::Command }
+    }
+
     pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::Create { name, format } => create(&context, &name, format).await,

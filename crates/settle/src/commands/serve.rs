@@ -17,7 +17,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::process::{Resource, Rlimit};
 use settle_api::http::{EnvelopeState, Lookups, Proxies};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{ApiState, Guessing, Limits, Messages, OperatorState, Parts, WriteProbe, router};
+use settle_api::{ApiState, Guessing, Health, Limits, Messages, OperatorState, Parts, router};
 use settle_notify::clearer::Clearer;
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
@@ -90,7 +90,7 @@ impl Serve {
 
     pub(super) async fn run(self, config: Config) -> Result<(), CommandError> {
         let draining = Arc::new(AtomicBool::new(false));
-        let stop = stop_signal(draining.clone())?;
+        let stop = stop_signal(draining.clone(), config.shutdown.delay)?;
         let metrics = start_metrics()?;
         let context = tokio::select! {
             context = self.open(config) => context?,
@@ -126,26 +126,28 @@ impl Serve {
         let messages = Arc::new(messages);
         let guard = settle_wiring::guard(&context.config)?;
         let transport: Arc<dyn Transport> = Arc::new(settle_wiring::sender(&context.config, guard.clone())?);
+        let dispatching = self.dispatch(&context, transport.clone(), wake.clone(), stop.clone())?;
+        let (dispatcher, standing) = dispatching.unzip();
+        let recorder =
+            self.runs(Role::Operator).then(|| Recorder::start(context.service_outbox(wake.clone())));
+        let health = Health::new(context.store.clone(), draining, standing, recorder.clone());
         let merchants = if self.runs(Role::Api) {
-            let state = api_state(&context, &messages, guard, transport.clone(), wake.clone());
+            let state = api_state(&context, &messages, guard, transport, wake);
             settle_api::docs::prepare();
             let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
             Some(tokio::spawn(server::serve(
                 listener,
-                router::merchant(&state),
+                router::merchant(&state, health.clone()),
                 limits.clone(),
                 stopped(stop.clone()),
             )))
         } else {
             None
         };
-        let dispatching = self.dispatch(&context, transport, wake.clone(), stop.clone())?;
-        let (dispatcher, standing) = dispatching.unzip();
         let drained = drained(stop, merchants, dispatcher);
-        if self.runs(Role::Operator) {
-            let health = Health { draining, dispatcher: standing };
-            let state = operator_state(&context, messages, wake, metrics, health);
+        if let Some(recorder) = recorder {
+            let state = operator_state(&context, messages, recorder, metrics, health);
             let (bound, address) = (self.bound.operator.take(), context.config.operator.listen);
             let listener = listen(bound, "operator.listen", address).await?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
@@ -201,12 +203,6 @@ impl Serve {
 
 /// The dispatcher, its keeper and the alerter, and where the keeper stands.
 type Dispatching = (JoinHandle<()>, watch::Receiver<Standing>);
-
-/// What `/readyz` looks at besides the database.
-struct Health {
-    draining: Arc<AtomicBool>,
-    dispatcher: Option<watch::Receiver<Standing>>,
-}
 
 /// Runs a part without which the service would only seem alive. If it panics, the process ends, so that its
 /// supervisor starts it again.
@@ -286,7 +282,7 @@ fn api_state(
 fn operator_state(
     context: &Context,
     messages: Arc<Messages>,
-    wake: Wake,
+    recorder: Recorder,
     metrics: PrometheusHandle,
     health: Health,
 ) -> OperatorState {
@@ -297,23 +293,10 @@ fn operator_state(
         request_timeout: context.config.api.request_timeout,
         refused: EnvelopeState::refused(),
     };
-    let (store, recorder) = (context.store.clone(), Recorder::start(context.service_outbox(wake)));
+    let store = context.store.clone();
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
     let operators = Lookups::new(guessing(&context.config));
-    let Health { draining, dispatcher } = health;
-    let write_probe = WriteProbe::default();
-    OperatorState {
-        envelope,
-        store,
-        ring,
-        operators,
-        recorder,
-        body_timeout,
-        metrics,
-        draining,
-        dispatcher,
-        write_probe,
-    }
+    OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, health }
 }
 
 /// How many wrong credentials a source may give on a listener.
@@ -374,8 +357,12 @@ fn open_files_max() -> usize {
     current.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
-/// Becomes true at the first SIGTERM or SIGINT. The second one ends the process at once.
-pub(super) fn stop_signal(draining: Arc<AtomicBool>) -> std::io::Result<watch::Receiver<bool>> {
+/// Becomes true at the first SIGTERM or SIGINT, after a delay in which `/readyz` says "draining" and everything is
+/// served: a load balancer needs a moment to notice. The second signal ends the process at once.
+pub(super) fn stop_signal(
+    draining: Arc<AtomicBool>,
+    delay: Duration,
+) -> std::io::Result<watch::Receiver<bool>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {
@@ -389,8 +376,12 @@ pub(super) fn stop_signal(draining: Arc<AtomicBool>) -> std::io::Result<watch::R
             }
             tracing::info!("stopping: requests under way are finished first; a second signal ends at once");
             draining.store(true, Ordering::Relaxed);
-            // If everything has stopped already, nobody receives this.
-            let _ = sender.send(true);
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(delay).await;
+                // If everything has stopped already, nobody receives this.
+                let _ = sender.send(true);
+            });
         }
     });
     Ok(receiver)

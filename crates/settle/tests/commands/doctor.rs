@@ -1,10 +1,12 @@
 //! `settle doctor`: its findings and its exit code.
 
+use std::io::{Seek, SeekFrom, Write};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 use settle_testing::binary::{Ran, Settle, keys};
+use settle_testing::serving::Serving;
 
 use crate::BINARY;
 
@@ -33,8 +35,16 @@ fn name_server() -> String {
     address
 }
 
+/// Tests that run side by side must not take a port from each other.
+fn any_ports(settle: &mut Settle) {
+    for listener in ["API", "OPERATOR"] {
+        settle.set(&format!("SETTLE_{listener}__LISTEN"), "127.0.0.1:0");
+    }
+}
+
 fn examine(settle: &mut Settle) -> Ran {
     settle.set("SETTLE_WEBHOOK__NAMESERVERS", &name_server());
+    any_ports(settle);
     settle.run(&["doctor", "--json"])
 }
 
@@ -65,11 +75,12 @@ fn a_ready_set_up_passes(settle: &mut Settle) {
     settle.run(&["migrate"]).ok();
     let ran = examine(settle);
     let findings = findings(&ran);
-    for check in ["settings", "master key", "database", "schema", "name servers"] {
+    let checks = ["settings", "data folder", "master key", "database", "schema", "name servers"];
+    for check in checks.into_iter().chain(["api.listen", "operator.listen"]) {
         assert_eq!(verdict(&findings, check).0, "ok", "{check}");
     }
     assert_eq!(ran.code, Some(0));
-    assert!(settle.run(&["doctor"]).ok().contains("CHECK"));
+    assert!(settle.run(&["doctor"]).ok().contains("CHECK"), "as a table");
 }
 
 fn an_exposed_master_key_fails(settle: &mut Settle) {
@@ -91,7 +102,8 @@ fn development_settings_are_a_warning(settle: &mut Settle) {
 
 #[test]
 fn name_servers_that_are_away_are_a_warning() {
-    let settle = Settle::sqlite(BINARY).with("SETTLE_WEBHOOK__NAMESERVERS", "127.0.0.1:9");
+    let mut settle = Settle::sqlite(BINARY).with("SETTLE_WEBHOOK__NAMESERVERS", "127.0.0.1:9");
+    any_ports(&mut settle);
     let ran = settle.run(&["doctor", "--json"]);
     let findings = findings(&ran);
     let (name_servers, words) = verdict(&findings, "name servers");
@@ -115,4 +127,51 @@ fn an_unknown_kind_of_database_fails() {
     let url = "mysql://127.0.0.1/settle";
     let ran = examine(&mut Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", url));
     assert_eq!((ran.code, verdict(&findings(&ran), "database").0), (Some(1), "failed"));
+}
+
+#[test]
+fn what_the_settings_name_must_be_there() {
+    let mut settle = Settle::sqlite(BINARY).with("SETTLE_WEBHOOK__EXTRA_ROOTS", "/nowhere/roots.pem");
+    let file = settle.write("file", "");
+    settle.set("SETTLE_DATA_DIR", &file.join("data").display().to_string());
+    let ran = examine(&mut settle);
+    let findings = findings(&ran);
+    let (certificates, words) = verdict(&findings, "certificates");
+    assert!(certificates == "failed" && words.contains("webhook.extra_roots"), "{words}");
+    let (folder, words) = verdict(&findings, "data folder");
+    assert!(folder == "failed" && words.contains("data_dir"), "{words}");
+    assert_eq!(ran.code, Some(1));
+}
+
+#[test]
+fn a_port_that_another_program_has_fails_and_one_that_settle_has_is_fine() {
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut settle = Settle::sqlite(BINARY).with("SETTLE_WEBHOOK__NAMESERVERS", &name_server());
+    let (serving, api, _) = Serving::ready(&settle);
+    settle.set("SETTLE_API__LISTEN", &api.to_string());
+    settle.set("SETTLE_OPERATOR__LISTEN", &other.local_addr().unwrap().to_string());
+    // It has the port, and says nothing.
+    let ran = settle.run(&["doctor", "--json"]);
+    let findings = findings(&ran);
+    let (own, words) = verdict(&findings, "api.listen");
+    assert!(own == "ok" && words.contains("a running settle"), "{words}");
+    let (taken, words) = verdict(&findings, "operator.listen");
+    assert!(taken == "failed" && words.contains("set operator.listen"), "{words}");
+    assert_eq!(ran.code, Some(1));
+    serving.stop();
+}
+
+#[test]
+fn a_schema_of_a_later_version_fails() {
+    let mut settle = Settle::sqlite(BINARY);
+    settle.run(&["migrate"]).ok();
+    // The number of steps that the file has taken stands in its head.
+    let mut file = std::fs::File::options().write(true).open(settle.data().join("settle.db")).unwrap();
+    file.seek(SeekFrom::Start(60)).and_then(|_| file.write_all(&999u32.to_be_bytes())).unwrap();
+    drop(file);
+    let ran = examine(&mut settle);
+    let findings = findings(&ran);
+    let (schema, words) = verdict(&findings, "schema");
+    assert!(schema == "failed" && words.contains("later version"), "{words}");
+    assert!(settle.run(&["merchant", "list"]).failed().contains("later version"));
 }

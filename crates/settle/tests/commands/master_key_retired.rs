@@ -99,6 +99,9 @@ fn what_needs_a_missing_master_key_keeps_the_service_down(settle: &mut Settle) {
     for word in [&id(OLD), "1 webhook secrets", "1 API keys", "1 operators", "settle master-key reseal"] {
         assert!(words.contains(word), "{word}: {words}");
     }
+    // Tests that run side by side must not take a port from each other.
+    settle.set("SETTLE_API__LISTEN", "127.0.0.1:0");
+    settle.set("SETTLE_OPERATOR__LISTEN", "127.0.0.1:0");
     let doctor = settle.run(&["doctor"]);
     assert_eq!(doctor.code, Some(1));
     assert!(doctor.stdout.contains("FAILED") && doctor.stdout.contains(&id(OLD)), "{doctor:?}");

@@ -24,6 +24,7 @@ fn create_prints_the_merchant(settle: &Settle) {
 }
 
 fn list_prints_all_merchants(settle: &Settle) {
+    settle.run(&["migrate"]).ok();
     assert_eq!(settle.run(&["merchant", "list", "--json"]).json(), json!([]));
     let first = settle.run(&["merchant", "create", "First", "--json"]).json();
     let second = settle.run(&["merchant", "create", "Second", "--json"]).json();
@@ -35,6 +36,7 @@ fn list_prints_all_merchants(settle: &Settle) {
 }
 
 fn names_that_are_refused(settle: &Settle) {
+    settle.run(&["migrate"]).ok();
     let long = "x".repeat(201);
     for name in ["", "  ", "a\nb", &long] {
         assert!(settle.run(&["merchant", "create", name]).failed().contains("the name"), "{name:?}");

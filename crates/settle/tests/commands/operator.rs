@@ -24,6 +24,7 @@ fn create_prints_the_token_this_once(settle: &Settle) {
 }
 
 fn list_and_revoke(settle: &Settle) {
+    settle.run(&["migrate"]).ok();
     assert_eq!(settle.run(&["operator", "list", "--json"]).json(), json!([]));
     let created = settle.run(&["operator", "create", "alice", "--json"]).json();
     let id = created["operator_id"].as_str().unwrap();

@@ -2,7 +2,7 @@
 
 use figment::value::Value;
 
-use super::text::parse_duration;
+use super::text::parse_pause;
 
 /// Settings whose value no error repeats: it is secret or may hold a password.
 const SECRETS: [&str; 3] = ["database_url", "master_key", "alerts.url"];
@@ -26,9 +26,7 @@ fn expected(key: &str, default: &Value) -> String {
             format!("a whole number from {least} to {}, such as {example}", u32::MAX)
         }
         Value::Bool(..) => "true or false".to_owned(),
-        Value::String(_, text) if parse_duration(text).is_ok() => {
-            "a duration, such as 10s, 5m or 1h".to_owned()
-        }
+        Value::String(_, text) if parse_pause(text).is_ok() => "a duration, such as 10s, 5m or 1h".to_owned(),
         _ => text_expected(key).to_owned(),
     }
 }

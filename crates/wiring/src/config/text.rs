@@ -10,10 +10,23 @@ use tracing::level_filters::LevelFilter;
 
 /// A duration such as `10s`, `1h` or `1m30s`; not zero.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration = parse_pause(text)?;
+    if duration.is_zero() { Err(no_duration(text)) } else { Ok(duration) }
+}
+
+/// A duration that may be zero, as in `0s`.
+pub(super) fn parse_pause(text: &str) -> Result<Duration, String> {
     let parsed: Option<jiff::SignedDuration> = text.parse().ok();
-    let duration =
-        parsed.and_then(|duration| Duration::try_from(duration).ok()).filter(|duration| !duration.is_zero());
-    duration.ok_or_else(|| format!("{text:?} is not a duration such as 10s, 5m or 1h"))
+    parsed.and_then(|duration| Duration::try_from(duration).ok()).ok_or_else(|| no_duration(text))
+}
+
+fn no_duration(text: &str) -> String {
+    format!("{text:?} is not a duration such as 10s, 5m or 1h")
+}
+
+/// Reads a setting that may be zero.
+pub(super) fn pause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    parse_pause(&String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 /// Reads a setting as [`parse_duration`] does.

@@ -7,13 +7,15 @@ use std::sync::atomic::AtomicBool;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{Limits, Messages, OperatorState, WriteProbe, router};
+use settle_api::{Health, Limits, Messages, OperatorState, router};
 use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_outbox::Outbox;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::Wake;
+use settle_shards::keeper::Standing;
 use settle_store::Store;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
 
 use crate::answer::Answer;
 use crate::merchant::Ask;
@@ -21,6 +23,7 @@ use crate::service::{NOW, ring};
 
 /// The state of the listener, with the given store.
 pub fn state(store: Arc<dyn Store>) -> OperatorState {
+    let (health, _) = health(store.clone(), None);
     let limits = Limits::default();
     let envelope = EnvelopeState {
         clock: Arc::new(ManualClock::at(NOW.parse().expect("a time"))),
@@ -37,10 +40,17 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
         operators: Lookups::new(limits.guessing),
         body_timeout: limits.body_timeout,
         metrics: PrometheusBuilder::new().build_recorder().handle(),
-        draining: Arc::new(AtomicBool::new(false)),
-        dispatcher: None,
-        write_probe: WriteProbe::default(),
+        health,
     }
+}
+
+/// The health of a service with this store and dispatcher, and what says that it is stopping.
+pub fn health(
+    store: Arc<dyn Store>,
+    dispatcher: Option<watch::Receiver<Standing>>,
+) -> (Health, Arc<AtomicBool>) {
+    let draining = Arc::new(AtomicBool::new(false));
+    (Health::new(store, draining.clone(), dispatcher, None), draining)
 }
 
 /// A recorder with the given store.
@@ -52,17 +62,15 @@ pub fn recorder(store: Arc<dyn Store>) -> Recorder {
 /// A running listener.
 pub struct Listener {
     pub address: SocketAddr,
-    pub draining: Arc<AtomicBool>,
 }
 
 impl Listener {
     pub async fn start(state: OperatorState) -> Listener {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a listener has an address");
-        let draining = state.draining.clone();
         let router = router::operator(state);
         tokio::spawn(server::serve(listener, router, ServerLimits::default(), std::future::pending()));
-        Listener { address, draining }
+        Listener { address }
     }
 
     pub async fn get(&self, path: &str) -> Answer {

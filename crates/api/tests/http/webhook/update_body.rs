@@ -10,6 +10,7 @@ on_both_stores! {
     an_unreadable_body_is_a_400,
     a_field_of_the_wrong_type_is_a_400,
     unknown_fields_are_ignored,
+    a_body_in_which_no_field_is_known_is_a_422,
     a_missing_content_type_is_accepted,
     any_json_content_type_is_accepted,
     another_content_type_is_a_415,
@@ -102,6 +103,8 @@ async fn another_content_type_is_a_415(setup: Setup) {
         let answer = ask.send().await;
         assert_eq!(answer.status, 415, "{kind}");
         answer.refused(415, "invalid_body");
+        let message = answer.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(message.contains("application/json"), "{message}");
     }
 }
 
@@ -155,4 +158,13 @@ async fn an_unreadable_body_changes_nothing(setup: Setup) {
     put(&merchant, "{\"webhook_url\": null").await.refused(400, "invalid_body");
     put(&merchant, "{\"webhook_url\": null, \"webhook_secret\": 7}").await.refused(400, "invalid_body");
     assert_eq!(merchant.get("/v1/webhook").await.ok()["webhook_secret_set"], true);
+}
+
+/// A misspelt name must not look like success.
+async fn a_body_in_which_no_field_is_known_is_a_422(setup: Setup) {
+    let merchant = setup.merchant().await;
+    for body in [json!({ "webhok_url": "https://hooks.example.com/" }), json!({ "a": 1, "b": null })] {
+        let answer = merchant.put("/v1/webhook", &body).await;
+        answer.invalid_fields(&[("webhook_url", "required"), ("webhook_secret", "required")]);
+    }
 }

@@ -24,6 +24,7 @@ fn listed(settle: &Settle, options: &[&str]) -> Vec<String> {
 }
 
 fn every_field_is_printed(settle: &Settle) {
+    settle.run(&["migrate"]).ok();
     assert_eq!(settle.run(&["delivery", "list", "--json"]).json(), json!({ "deliveries": [] }));
     let merchant = settle.merchant();
     let id = dead(settle, &merchant);
@@ -117,6 +118,7 @@ fn the_limit_is_kept_and_told(settle: &Settle) {
 }
 
 fn arguments_that_are_refused(settle: &Settle) {
+    settle.run(&["migrate"]).ok();
     for (option, value) in [
         ("--since", "yesterday"),
         ("--since", "2026-01-02"),

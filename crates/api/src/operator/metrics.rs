@@ -1,0 +1,23 @@
+//! `/metrics`: what the service measures, for Prometheus.
+
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use settle_shards::keeper::Standing;
+use tokio::time::Instant;
+
+use super::OperatorState;
+use crate::health::word;
+
+/// Prints the metrics. Those that only grow old are measured now.
+pub(super) async fn print(State(state): State<OperatorState>) -> Response {
+    metrics::gauge!("settle_recorder_busy_seconds").set(state.health.recording_for().as_secs_f64());
+    if let Some(now) = state.health.standing() {
+        for standing in [Standing::Present, Standing::StandingBy, Standing::Absent(Instant::now())] {
+            let is_it = f64::from(u8::from(word(standing) == word(now)));
+            metrics::gauge!("settle_dispatcher_state", "state" => word(standing)).set(is_it);
+        }
+    }
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()
+}
