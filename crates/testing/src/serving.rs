@@ -75,6 +75,13 @@ impl Serving {
         }
     }
 
+    /// Waits for a line, unless it was logged already.
+    pub fn wait_for_once(&mut self, text: &str) {
+        if !self.logged.iter().any(|line| line.contains(text)) {
+            self.wait_for(text);
+        }
+    }
+
     /// Sends a signal, by its name.
     pub fn signal(&self, name: &str) {
         let script = format!("kill -{name} {}", self.id());

@@ -126,25 +126,24 @@ impl Serve {
         let messages = Arc::new(messages);
         let guard = settle_wiring::guard(&context.config)?;
         let transport: Arc<dyn Transport> = Arc::new(settle_wiring::sender(&context.config, guard.clone())?);
+        let listener = if self.runs(Role::Api) {
+            settle_api::docs::prepare();
+            let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
+            tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
+            Some(listener)
+        } else {
+            None
+        };
         let dispatching = self.dispatch(&context, transport.clone(), wake.clone(), stop.clone())?;
         let (dispatcher, standing) = dispatching.unzip();
         let recorder =
             self.runs(Role::Operator).then(|| Recorder::start(context.service_outbox(wake.clone())));
         let health = Health::new(context.store.clone(), draining, standing, recorder.clone());
-        let merchants = if self.runs(Role::Api) {
+        let merchants = listener.map(|listener| {
             let state = api_state(&context, &messages, guard, transport, wake);
-            settle_api::docs::prepare();
-            let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
-            tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
-            Some(tokio::spawn(server::serve(
-                listener,
-                router::merchant(&state, health.clone()),
-                limits.clone(),
-                stopped(stop.clone()),
-            )))
-        } else {
-            None
-        };
+            let router = router::merchant(&state, health.clone());
+            tokio::spawn(server::serve(listener, router, limits.clone(), stopped(stop.clone())))
+        });
         let drained = drained(stop, merchants, dispatcher);
         if let Some(recorder) = recorder {
             let state = operator_state(&context, messages, recorder, metrics, health);

@@ -41,7 +41,7 @@ fn clearing(store: &str, settle: Settle) {
     serving.stop();
 
     let (mut serving, _) = setup.serve();
-    serving.wait_for("the deliveries of a cleared endpoint end in steps");
+    serving.wait_for_once("the deliveries of a cleared endpoint end in steps");
     serving.signal("KILL");
     serving.stopped();
     let (serving, api) = serve_without_dispatcher(&setup);

@@ -25,7 +25,7 @@ fn postgres_restarts() {
     let chance = Chance::new(10);
     let (mut serving, api) = setup.serve();
     // A crash can undo the taking of the shards until something else is committed after it.
-    serving.wait_for("shards are served");
+    serving.wait_for_once("shards are served");
     setup.register(api);
     let load = setup.load(1);
     let mut away = Duration::ZERO;
