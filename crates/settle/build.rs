@@ -20,4 +20,5 @@ fn main() {
         commit => format!("{} ({commit})", env!("CARGO_PKG_VERSION")),
     };
     println!("cargo::rustc-env=SETTLE_VERSION={version}");
+    println!("cargo::rustc-env=SETTLE_COMMIT={}", commit.trim());
 }

@@ -40,6 +40,7 @@ mod health;
 pub mod http;
 mod language;
 mod limits;
+pub mod metrics;
 mod openapi;
 mod operations;
 mod operator;

@@ -11,6 +11,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use metrics_exporter_prometheus::PrometheusHandle;
+use metrics_process::Collector;
 use settle_domain::ids::OperatorId;
 use settle_domain::vault::KeyRing;
 use settle_outbox::recorder::Recorder;
@@ -44,6 +45,8 @@ pub struct OperatorState {
     pub body_timeout: Duration,
     /// Renders the metrics.
     pub metrics: PrometheusHandle,
+    /// Measures the process.
+    pub process: Collector,
     /// What `/healthz` and `/readyz` say.
     pub health: Health,
 }

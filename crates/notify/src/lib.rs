@@ -8,6 +8,7 @@
 //! | [`notification`] | makes the signed request of one attempt |
 //! | [`sender`] | makes one attempt over real HTTP, through the guard, within a time limit |
 //! | [`alerts`] | tells operators of deliveries that died, at least once |
+//! | [`metrics`] | says what its metrics mean |
 //! | [`clearer`] | ends what was waiting for an endpoint that its merchant cleared |
 //!
 //! The guard is part of the connector, not a check before it: every new connection to a merchant's endpoint
@@ -17,5 +18,6 @@ pub mod alerts;
 pub mod clearer;
 pub mod dispatcher;
 pub mod guard;
+pub mod metrics;
 pub mod notification;
 pub mod sender;

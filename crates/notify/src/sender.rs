@@ -23,7 +23,7 @@ mod pool;
 pub(crate) use client::HttpClient;
 pub(crate) use connector::Locate;
 use fault::KEPT_CONNECTION;
-pub use fault::{AttemptFault, SendError};
+pub use fault::{AttemptFault, FAULT_CAUSES, SendError};
 pub(crate) use fault::{Failure, count_fault};
 
 /// What came of one attempt.

@@ -9,6 +9,10 @@ use tokio::time::Instant;
 use super::OperatorState;
 use crate::health::word;
 
+fn count(number: usize) -> f64 {
+    f64::from(u32::try_from(number).unwrap_or(u32::MAX))
+}
+
 /// Prints the metrics. Those that only grow old are measured now.
 pub(super) async fn print(State(state): State<OperatorState>) -> Response {
     metrics::gauge!("settle_recorder_busy_seconds").set(state.health.recording_for().as_secs_f64());
@@ -18,6 +22,13 @@ pub(super) async fn print(State(state): State<OperatorState>) -> Response {
             metrics::gauge!("settle_dispatcher_state", "state" => word(standing)).set(is_it);
         }
     }
+    if let Some(connections) = state.store.connections() {
+        for (name, number) in [("used", connections.used), ("idle", connections.idle)] {
+            metrics::gauge!("settle_database_connections", "state" => name).set(count(number));
+        }
+        metrics::gauge!("settle_database_connections_max").set(count(connections.max));
+    }
+    state.process.collect();
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()
 }

@@ -67,6 +67,7 @@ pub(super) const KEPT_CONNECTION: &str = "kept_connection";
 
 /// Counts a fault of ours: it has cost time and no attempt.
 pub(crate) fn count_fault(cause: &'static str) {
+    debug_assert!(FAULT_CAUSES.contains(&cause), "{cause} has no zero");
     metrics::counter!("settle_delivery_faults_total", "cause" => cause).increment(1);
 }
 
@@ -116,7 +117,15 @@ fn connection(kind: io::ErrorKind) -> String {
     }
 }
 
+/// Every cause that [`count_fault`] is given.
+pub const FAULT_CAUSES: [&str; 6] =
+    ["resources", "resolver", KEPT_CONNECTION, "secret", "panic", "unreadable"];
+
 impl AttemptFault {
+    /// Every class.
+    pub const CLASSES: [&str; 7] =
+        ["timeout", "invalid_url", "dns", "unsafe_address", "connection", "tls", "status"];
+
     /// The kind of fault, in one word: for metrics.
     #[must_use]
     pub fn class(&self) -> &'static str {

@@ -295,7 +295,8 @@ fn operator_state(
     let store = context.store.clone();
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
     let operators = Lookups::new(guessing(&context.config));
-    OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, health }
+    let process = metrics_process::Collector::default();
+    OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, process, health }
 }
 
 /// How many wrong credentials a source may give on a listener.
@@ -310,6 +311,12 @@ pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandError> {
     let recorder = PrometheusBuilder::new().set_buckets_for_metric(durations, &LATENCY_BUCKETS);
     let metrics = recorder.and_then(PrometheusBuilder::install_recorder);
     let metrics = metrics.map_err(|fault| CommandError::Refused(format!("metrics: {fault}")))?;
+    metrics_process::Collector::default().describe();
+    settle_notify::metrics::describe();
+    settle_api::metrics::describe();
+    metrics::describe_gauge!("settle_build_info", "1; the labels say which build this is.");
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("SETTLE_COMMIT"));
+    metrics::gauge!("settle_build_info", "version" => version, "commit" => commit).set(1.0);
     let upkeep = metrics.clone();
     tokio::spawn(async move {
         // The metrics recorder keeps every sample until it is sorted into a bucket. Without this task samples

@@ -1,7 +1,9 @@
 //! `settle serve`: from an empty folder to an answer, and to an orderly stop.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use settle_testing::binary::{Settle, text};
@@ -226,4 +228,36 @@ fn the_rate_limit_of_the_settings_holds() {
     let statuses: Vec<u16> = (0..50).map(|_| get(api, "/v1/webhook", &key).status).collect();
     assert!(statuses.contains(&429), "{statuses:?}");
     serving.stop();
+}
+
+/// What Prometheus's own tool says of the metrics; and what an operator finds before anything has happened.
+#[test]
+fn the_metrics_are_described_and_start_at_zero() {
+    let settle = Settle::sqlite(BINARY);
+    let (serving, _, operator) = Serving::ready(&settle);
+    let printed = get(operator, "/metrics", "").body;
+    serving.stop();
+    let families: BTreeSet<&str> =
+        printed.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    for family in &families {
+        assert!(printed.contains(&format!("# HELP {family} ")), "{family} is not described");
+    }
+    for line in [
+        "settle_delivery_attempts_total{outcome=\"timeout\"} 0",
+        "settle_delivery_faults_total{cause=\"resolver\"} 0",
+        "settle_deliveries_died_total 0",
+        "settle_alerts_raised_total 0",
+        "settle_dispatcher_state{state=\"standing by\"} 0",
+    ] {
+        assert!(printed.lines().any(|printed| printed == line), "{line}: {printed}");
+    }
+    assert!(printed.contains("settle_build_info{version=\"0.1.0\""), "{printed}");
+    assert!(families.contains("process_cpu_seconds_total"), "{families:?}");
+    let mut tool = Command::new("promtool");
+    let tool =
+        tool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(Stdio::piped());
+    let mut tool = tool.spawn().expect("promtool: run ./test, which fetches it");
+    tool.stdin.take().unwrap().write_all(printed.as_bytes()).unwrap();
+    let said = tool.wait_with_output().unwrap();
+    assert!(said.status.success() && said.stderr.is_empty() && said.stdout.is_empty(), "{said:?}");
 }

@@ -66,9 +66,7 @@ impl Node {
 
     /// Waits until its log has a line with the text.
     pub fn has_logged(&mut self, text: &str) {
-        if !self.serving.logged.iter().any(|line| line.contains(text)) {
-            self.serving.wait_for(text);
-        }
+        self.serving.wait_for_once(text);
     }
 }
 

@@ -40,6 +40,7 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
         operators: Lookups::new(limits.guessing),
         body_timeout: limits.body_timeout,
         metrics: PrometheusBuilder::new().build_recorder().handle(),
+        process: metrics_process::Collector::default(),
         health,
     }
 }
