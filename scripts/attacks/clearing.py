@@ -72,6 +72,8 @@ def fill_sqlite(path: str, merchant: str, rows: int) -> None:
                 "WHERE merchant_id = ?1",
                 (owner, rows, now),
             )
+            if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'delivery_totals'").fetchone():
+                database.execute("UPDATE delivery_totals SET pending = pending + ?1", (rows,))
 
 
 def psql(sql: str) -> str:
@@ -83,15 +85,19 @@ def fill_postgres(merchant: str, rows: int) -> None:
     columns = psql("SELECT column_name FROM information_schema.columns WHERE table_name = 'deliveries'").split()
     epoch = has_epoch(columns)
     zero = "0," if epoch else ""
+    # A merchant is never due later than the first of its deliveries.
+    due = psql("SELECT now() + interval '1 hour'").strip()
     psql(
         f"INSERT INTO deliveries ({COLUMNS.format(epoch=epoch)}) "
         f"SELECT '{merchant}', lpad(to_hex(n), 32, '0')::uuid, gen_random_uuid(), 'settlement.completed', 'pending', "
-        f"0, {zero} now(), now() + interval '1 hour', 'http://127.0.0.1:49999/' FROM generate_series(1, {rows}) AS n"
+        f"0, {zero} now(), '{due}', 'http://127.0.0.1:49999/' FROM generate_series(1, {rows}) AS n"
     )
     psql(
         f"UPDATE merchant_counts SET deliveries_pending = deliveries_pending + {rows}, "
-        f"next_due_at = now() + interval '1 hour' WHERE merchant_id = '{merchant}'"
+        f"next_due_at = '{due}' WHERE merchant_id = '{merchant}'"
     )
+    if psql("SELECT to_regclass('delivery_totals')").strip():
+        psql(f"UPDATE delivery_totals SET pending = pending + {rows} WHERE slot = 0")
     psql("VACUUM ANALYZE deliveries")
 
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use settle_domain::delivery::RetryPolicy;
 use settle_domain::ids::MerchantId;
-use settle_store::{CALL_TIMEOUT, ClearingStep, ENDED_AT_ONCE_MAX, Store, StoreResult, within};
+use settle_store::{CALL_TIMEOUT, ClearingStep, Store, StoreResult, within};
 use tokio::time::Instant;
 
 /// How often the clearer looks whether there is something to end.
@@ -118,12 +118,13 @@ impl Clearer {
 
     /// `None` when somebody else has locked the merchant.
     async fn step(&self, merchant: MerchantId) -> StoreResult<Option<ClearingStep>> {
-        let mut tx = self.store.begin().await?;
+        // A step that is lost is taken again, so nobody waits for the disk because of it.
+        let mut tx = self.store.begin_relaxed().await?;
         let lock = tx.merchant_lock_free(&[merchant]).await?;
         if !lock.holds(merchant) {
             return Ok(None);
         }
-        let step = tx.clearing_step(&lock, merchant, ENDED_AT_ONCE_MAX).await?;
+        let step = tx.clearing_step(&lock, merchant, self.store.clearing_step_rows()).await?;
         tx.commit().await?;
         Ok(Some(step))
     }

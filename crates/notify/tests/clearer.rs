@@ -6,7 +6,7 @@ use settle_domain::delivery::DeliveryStatus;
 use settle_domain::ids::MerchantId;
 use settle_notify::clearer::{Clearer, Turn};
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{BATCH_MAX, ClearingStep, ClearingsLeft, ENDED_AT_ONCE_MAX, NewDelivery, Store};
+use settle_store::{BATCH_MAX, ClearingStep, ClearingsLeft, NewDelivery, Store};
 
 settle_testing::on_both_stores! {
     many_deliveries_end_in_steps,
@@ -17,7 +17,10 @@ settle_testing::on_both_stores! {
     it_runs_until_it_is_stopped,
 }
 
-const STEP: u64 = ENDED_AT_ONCE_MAX as u64;
+/// Deliveries of one step.
+fn one_step(store: &dyn Store) -> u64 {
+    store.clearing_step_rows().into()
+}
 
 /// A merchant that has cleared its endpoint while so many deliveries waited.
 async fn cleared(store: &dyn Store, number: u64) -> MerchantId {
@@ -28,8 +31,10 @@ async fn cleared(store: &dyn Store, number: u64) -> MerchantId {
     for batch in new.chunks(BATCH_MAX) {
         fixtures::enqueue(store, batch).await;
     }
-    let step = fixtures::clear_endpoint_but(store, merchant, fixtures::at(50), ENDED_AT_ONCE_MAX).await;
-    assert_eq!(step, ClearingStep { ended: number.min(STEP), left: number.saturating_sub(STEP) });
+    let rows = store.clearing_step_rows();
+    let step = fixtures::clear_endpoint_but(store, merchant, fixtures::at(50), rows).await;
+    let ended = number.min(rows.into());
+    assert_eq!(step, ClearingStep { ended, left: number - ended });
     merchant
 }
 
@@ -53,33 +58,36 @@ async fn steps(clearer: &mut Clearer) -> Vec<ClearingStep> {
 
 async fn many_deliveries_end_in_steps(scratch: ScratchStore) {
     let store = scratch.migrated().await;
-    let merchant = cleared(&*store, 3 * STEP + 1).await;
-    assert_eq!(totals(&*store, merchant).await, (2 * STEP + 1, STEP));
+    let size = one_step(&*store);
+    let merchant = cleared(&*store, 3 * size + 1).await;
+    assert_eq!(totals(&*store, merchant).await, (2 * size + 1, size));
     let taken = steps(&mut Clearer::new(store.share())).await;
-    let left = [STEP + 1, 1, 0];
+    let left = [size + 1, 1, 0];
     assert_eq!(taken.iter().map(|step| step.left).collect::<Vec<_>>(), left);
-    assert!(taken.iter().all(|step| step.ended <= STEP), "{taken:?}");
-    assert_eq!(totals(&*store, merchant).await, (0, 3 * STEP + 1));
+    assert!(taken.iter().all(|step| step.ended <= size), "{taken:?}");
+    assert_eq!(totals(&*store, merchant).await, (0, 3 * size + 1));
     assert_eq!(store.clearing_left(10).await.unwrap(), ClearingsLeft::default());
 }
 
 async fn merchants_take_turns(scratch: ScratchStore) {
     let store = scratch.migrated().await;
-    let large = cleared(&*store, 4 * STEP).await;
-    let small = cleared(&*store, STEP + 1).await;
+    let size = one_step(&*store);
+    let large = cleared(&*store, 4 * size).await;
+    let small = cleared(&*store, size + 1).await;
     let mut clearer = Clearer::new(store.share());
     for _ in 0..2 {
         assert!(matches!(clearer.turn().await.unwrap(), Turn::Stepped(_)));
     }
-    assert_eq!(totals(&*store, small).await, (0, STEP + 1), "it does not wait for the large one");
-    assert_eq!(totals(&*store, large).await, (2 * STEP, 2 * STEP));
+    assert_eq!(totals(&*store, small).await, (0, size + 1), "it does not wait for the large one");
+    assert_eq!(totals(&*store, large).await, (2 * size, 2 * size));
     steps(&mut clearer).await;
-    assert_eq!(totals(&*store, large).await, (0, 4 * STEP));
+    assert_eq!(totals(&*store, large).await, (0, 4 * size));
 }
 
 async fn two_nodes_end_each_delivery_once(scratch: ScratchStore) {
     let store = scratch.migrated().await;
-    let merchant = cleared(&*store, 6 * STEP).await;
+    let size = one_step(&*store);
+    let merchant = cleared(&*store, 6 * size).await;
     let node = async || {
         let mut clearer = Clearer::new(store.share());
         let mut ended = 0;
@@ -92,13 +100,14 @@ async fn two_nodes_end_each_delivery_once(scratch: ScratchStore) {
         }
     };
     let (one, two) = tokio::join!(node(), node());
-    assert_eq!(one + two, 5 * STEP);
-    assert_eq!(totals(&*store, merchant).await, (0, 6 * STEP));
+    assert_eq!(one + two, 5 * size);
+    assert_eq!(totals(&*store, merchant).await, (0, 6 * size));
 }
 
 async fn a_merchant_that_is_locked_is_left_alone(scratch: ScratchStore) {
     let store = scratch.migrated().await;
-    let merchant = cleared(&*store, STEP + 1).await;
+    let size = one_step(&*store);
+    let merchant = cleared(&*store, size + 1).await;
     let mut clearer = Clearer::new(store.share());
     let mut tx = store.begin().await.unwrap();
     tx.merchant_lock(&[merchant]).await.unwrap();
@@ -109,26 +118,28 @@ async fn a_merchant_that_is_locked_is_left_alone(scratch: ScratchStore) {
     }
     drop(tx);
     assert_eq!(steps(&mut clearer).await.len(), 1);
-    assert_eq!(totals(&*store, merchant).await, (0, STEP + 1));
+    assert_eq!(totals(&*store, merchant).await, (0, size + 1));
 }
 
 /// A process dies between two steps: another goes on from there.
 async fn what_the_clearer_of_another_life_left_is_ended(scratch: ScratchStore) {
     let store = scratch.migrated().await;
-    let merchant = cleared(&*store, 3 * STEP).await;
+    let size = one_step(&*store);
+    let merchant = cleared(&*store, 3 * size).await;
     let mut first = Clearer::new(store.share());
     first.turn().await.unwrap();
     drop(first);
-    assert_eq!(totals(&*store, merchant).await, (STEP, 2 * STEP));
+    assert_eq!(totals(&*store, merchant).await, (size, 2 * size));
     assert_eq!(steps(&mut Clearer::new(store.share())).await.len(), 1);
-    assert_eq!(totals(&*store, merchant).await, (0, 3 * STEP));
+    assert_eq!(totals(&*store, merchant).await, (0, 3 * size));
 }
 
 async fn it_runs_until_it_is_stopped(scratch: ScratchStore) {
     let store = scratch.migrated().await;
-    let merchant = cleared(&*store, 3 * STEP).await;
+    let size = one_step(&*store);
+    let merchant = cleared(&*store, 3 * size).await;
     let all_ended = async {
-        while totals(&*store, merchant).await != (0, 3 * STEP) {
+        while totals(&*store, merchant).await != (0, 3 * size) {
             tokio::task::yield_now().await;
         }
     };

@@ -26,7 +26,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
 use settle_domain::ids::MerchantId;
-use settle_store::StoreResult;
+use settle_store::{ConnectionCount, StoreResult};
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgDatabaseError, PgQueryResult, PgRow, PgStatement, PgTypeInfo};
 use sqlx::{Connection, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr};
@@ -36,42 +36,7 @@ use tokio::time::{Instant, timeout};
 use crate::error::READ_ONLY_STATE;
 use crate::gates::{Caller, Gates};
 use crate::hosts::Hosts;
-
-/// How long calls may take. The server ends a statement earlier: `statement_timeout`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    /// A read in all: waiting for a connection, making one, the answer.
-    read: Duration,
-    /// A transaction's wait for its connection and its beginning.
-    begin: Duration,
-    /// One statement of a transaction.
-    statement: Duration,
-    /// The server's time to accept a connection and to start a session. Together with a ping it is less than
-    /// a read's.
-    connect: Duration,
-    /// Whether other callers of this process wait for the same merchants.
-    has_gates: bool,
-}
-
-impl Limits {
-    /// For requests. An authenticated one makes two reads after the other when the first fails, and is
-    /// answered within five seconds.
-    pub(crate) const REQUEST: Limits = Limits {
-        read: Duration::from_secs(2),
-        begin: Duration::from_secs(2),
-        statement: Duration::from_secs(4),
-        connect: Duration::from_millis(1_400),
-        has_gates: true,
-    };
-    /// For a command, which holds up nobody but the person who waits for it.
-    pub(crate) const COMMAND: Limits = Limits {
-        read: Duration::from_secs(35),
-        begin: Duration::from_secs(15),
-        statement: Duration::from_secs(35),
-        connect: Duration::from_secs(10),
-        has_gates: false,
-    };
-}
+use crate::manners::{BE_HASTY, Limits, Manner};
 
 /// How long nobody tries to connect after a server did not answer: who comes meanwhile is told at once.
 const AWAY: Duration = Duration::from_secs(1);
@@ -86,14 +51,6 @@ const AGE_MAX: Duration = Duration::from_mins(30);
 const CLOSE_LIMIT: Duration = Duration::from_secs(2);
 /// One in so many connections is kept free of transactions, for reads.
 const READS_SHARE: usize = 4;
-
-/// Begins a transaction under the limits of the session.
-const BEGIN: &str = "BEGIN";
-/// Begins a transaction that waits a moment only for locks: 100 ms is ten times what a transaction takes that
-/// records settlements or outcomes.
-const BEGIN_HASTILY: &str = "BEGIN; SET LOCAL lock_timeout = '100ms'";
-/// Makes one that has begun as hasty.
-const BE_HASTY: &str = "SET LOCAL lock_timeout = '100ms'";
 
 /// What a statement gives: rows, and how many it changed.
 type Given = Vec<Either<PgQueryResult, PgRow>>;
@@ -153,8 +110,14 @@ impl Connections {
     }
 
     /// A transaction, which takes a connection with its first statement.
-    pub(crate) fn transaction(&self) -> Transaction {
-        Transaction { connections: self.clone(), loan: None, passed: Vec::new(), is_hasty: false }
+    pub(crate) fn transaction(&self, manner: Manner) -> Transaction {
+        Transaction { connections: self.clone(), loan: None, passed: Vec::new(), manner }
+    }
+
+    pub(crate) fn count(&self) -> ConnectionCount {
+        let max = usize::try_from(self.0.connections_max).unwrap_or(usize::MAX);
+        let used = max.saturating_sub(self.0.all.available_permits());
+        ConnectionCount { used, idle: self.0.idle().sessions.len(), max }
     }
 
     /// Lets nobody have a connection any more, and closes them: those that are lent when they come back, or
@@ -326,8 +289,7 @@ pub(crate) struct Transaction {
     loan: Option<Loan>,
     /// The gates of merchants that it has passed. They open for the next one after the loan has ended.
     passed: Vec<Caller>,
-    /// It waits a moment only for locks.
-    is_hasty: bool,
+    manner: Manner,
 }
 
 impl fmt::Debug for Transaction {
@@ -365,7 +327,7 @@ impl Transaction {
 
     /// From now on it waits a moment only for locks. Before the first statement that costs nothing.
     pub(crate) async fn wait_a_moment(&mut self) -> Result<(), Error> {
-        self.is_hasty = true;
+        self.manner = Manner::Hasty;
         if self.loan.is_some() {
             self.ask(BE_HASTY).await?;
         }
@@ -377,7 +339,7 @@ impl Transaction {
         if self.loan.is_none() {
             let mut loan = limited(limits.begin, self.connections.lend_to_transaction()).await?;
             loan.is_in_transaction = true;
-            loan.ask(limits.statement, if self.is_hasty { BEGIN_HASTILY } else { BEGIN }).await?;
+            loan.ask(limits.statement, self.manner.sql()).await?;
             self.loan = Some(loan);
         }
         match &mut self.loan {

@@ -16,7 +16,9 @@ use settle_domain::ids::{KeeperId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{CountChanges, Epochs, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
+use settle_store::{
+    ConnectionCount, CountChanges, Epochs, Presence, Store, StoreError, StoreResult, Tx, TxNumber,
+};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 mod alerts;
@@ -30,6 +32,7 @@ mod error;
 mod gates;
 mod hosts;
 mod keys;
+mod manners;
 mod master_keys;
 mod merchants;
 mod migrations;
@@ -40,9 +43,10 @@ mod settlements;
 #[cfg(feature = "testing")]
 pub mod testing;
 
-use connections::{Connections, Limits, Transaction};
+use connections::{Connections, Transaction};
 use error::store_error;
 use hosts::Hosts;
+use manners::{Limits, Manner};
 use queue::Signs;
 
 /// How long a process that starts waits for a server that starts as well.
@@ -179,10 +183,10 @@ impl PostgresStore {
         })
     }
 
-    fn transaction(&self) -> Box<dyn Tx> {
+    fn transaction(&self, manner: Manner) -> Box<dyn Tx> {
         Box::new(PostgresTx {
             number: TxNumber::next(),
-            inner: Box::new(self.pool.transaction()),
+            inner: Box::new(self.pool.transaction(manner)),
             epochs: Epochs::default(),
             counts: CountChanges::default(),
             recorded_at: None,
@@ -194,7 +198,11 @@ impl PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
-        Ok(self.transaction())
+        Ok(self.transaction(Manner::Usual))
+    }
+
+    async fn begin_relaxed(&self) -> StoreResult<Box<dyn Tx>> {
+        Ok(self.transaction(Manner::Relaxed))
     }
 
     /// A transaction is eight round trips and a commit, whatever its size, so callers should share one.
@@ -208,7 +216,7 @@ impl Store for PostgresStore {
     }
 
     async fn write_probe(&self) -> StoreResult<()> {
-        let mut tx = self.pool.transaction();
+        let mut tx = self.pool.transaction(Manner::Usual);
         sqlx::query(REWRITE).execute(&mut tx).await.map_err(store_error)?;
         tx.commit().await.map_err(store_error)
     }
@@ -250,6 +258,10 @@ impl Store for PostgresStore {
 
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
         self.notify(merchants).await
+    }
+
+    fn connections(&self) -> Option<ConnectionCount> {
+        Some(self.pool.count())
     }
 
     async fn close(&self) {

@@ -77,6 +77,8 @@ pub(crate) struct Writer {
     connection: OwnedMutexGuard<Option<Connection>>,
     /// Whether a transaction has begun.
     has_begun: bool,
+    /// Whether its commit does not wait for the disk.
+    is_relaxed: bool,
 }
 
 impl Writer {
@@ -134,7 +136,13 @@ impl Drop for Writer {
     fn drop(&mut self) {
         let is_open = |connection: &&Connection| !connection.is_autocommit();
         let open = self.connection.as_ref().filter(is_open);
-        if open.is_some_and(|connection| connection.change(ROLLBACK, []).is_err()) {
+        let is_stuck = open.is_some_and(|connection| connection.change(ROLLBACK, []).is_err());
+        let is_careless = self.is_relaxed
+            && self
+                .connection
+                .as_ref()
+                .is_some_and(|connection| set_synchronous(connection, "full").is_err());
+        if is_stuck || is_careless {
             // The next caller opens another connection.
             *self.connection = None;
         }
@@ -221,8 +229,21 @@ impl Connections {
     /// Begins a transaction, as soon as no other task and no other process writes. It waits without blocking
     /// the thread.
     pub(crate) async fn begin(&self) -> StoreResult<Writer> {
-        let deadline = Instant::now() + TURN_TIMEOUT;
+        let writer = self.writer().await?;
+        Connections::begin_on(writer).await
+    }
+
+    /// A transaction whose commit does not wait for the disk: the next one that does takes it along. If the
+    /// machine loses its power before, it is as if it had never been.
+    pub(crate) async fn begin_relaxed(&self) -> StoreResult<Writer> {
         let mut writer = self.writer().await?;
+        writer.is_relaxed = true;
+        set_synchronous(writer.connection()?, "normal").map_err(store_error)?;
+        Connections::begin_on(writer).await
+    }
+
+    async fn begin_on(mut writer: Writer) -> StoreResult<Writer> {
+        let deadline = Instant::now() + TURN_TIMEOUT;
         loop {
             let begun = writer.connection()?.change(BEGIN, []);
             match begun {
@@ -246,7 +267,7 @@ impl Connections {
         if connection.is_none() {
             *connection = Some(aside(|| self.open(Purpose::Write))?);
         }
-        Ok(Writer { connection, has_begun: false })
+        Ok(Writer { connection, has_begun: false, is_relaxed: false })
     }
 
     /// Closes all connections, as soon as long reads and the writer have ended. The last connection that
@@ -286,6 +307,11 @@ fn fault(code: i32, text: &str) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(text.to_owned()))
 }
 
+/// How careful commits are: with "full" each waits for the disk.
+fn set_synchronous(connection: &Connection, level: &str) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", level)
+}
+
 /// The free bytes of the volume that a file is on; many if nobody can tell.
 fn free_bytes(file: &Path) -> i64 {
     let free = rustix::fs::statvfs(file).map(|volume| volume.f_bavail.saturating_mul(volume.f_frsize));
@@ -311,7 +337,7 @@ fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
             Err(fault(SQLITE_CANTOPEN, "it cannot have a journal of its own"))
         }
     })?;
-    connection.pragma_update(None, "synchronous", "full")?;
+    set_synchronous(&connection, "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     let journal_pages = journal_pages(free_bytes(path));
     // How much of it stays on the disk after a large transaction.
@@ -339,6 +365,27 @@ mod tests {
     use super::*;
 
     const MIB: i64 = 1_024 * 1_024;
+
+    fn synchronous(writer: &Writer) -> i64 {
+        let connection = writer.connection().expect("a connection");
+        connection.pragma_query_value(None, "synchronous", |row| row.get(0)).expect("a level")
+    }
+
+    #[tokio::test]
+    async fn a_relaxed_transaction_leaves_the_next_one_careful() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connections = Connections::new(folder.path().join("a.db"));
+        for is_committed in [true, false] {
+            let relaxed = connections.begin_relaxed().await.expect("a transaction");
+            assert_eq!(synchronous(&relaxed), 1);
+            if is_committed {
+                relaxed.commit().await.expect("nothing is in the way");
+            } else {
+                drop(relaxed);
+            }
+            assert_eq!(synchronous(&connections.begin().await.expect("the next one")), 2);
+        }
+    }
 
     #[test]
     fn a_journal_takes_a_small_part_of_a_small_volume() {

@@ -53,6 +53,8 @@ use query::Query;
 /// How long a process waits while another one migrates the same file, and how often it tries the lock.
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);
 const MIGRATION_POLL: Duration = Duration::from_millis(20);
+/// Deliveries that one step of a clearing ends: others wait for its writes, two or three milliseconds.
+const CLEARING_STEP_ROWS: u32 = 100;
 
 settle_store::statements! {
     hot PING = "SELECT 1";
@@ -146,14 +148,15 @@ fn file_of(url: &str) -> Option<PathBuf> {
 #[async_trait]
 impl Store for SqliteStore {
     async fn begin(&self) -> StoreResult<Box<dyn Tx>> {
-        let writer = self.connections.begin().await?;
-        Ok(Box::new(SqliteTx {
-            number: TxNumber::next(),
-            writer,
-            epochs: Epochs::default(),
-            counts: CountChanges::default(),
-            recorded_at: None,
-        }))
+        Ok(Box::new(SqliteTx::new(self.connections.begin().await?)))
+    }
+
+    async fn begin_relaxed(&self) -> StoreResult<Box<dyn Tx>> {
+        Ok(Box::new(SqliteTx::new(self.connections.begin_relaxed().await?)))
+    }
+
+    fn clearing_step_rows(&self) -> u32 {
+        CLEARING_STEP_ROWS
     }
 
     async fn ping(&self) -> StoreResult<()> {
@@ -205,6 +208,18 @@ struct SqliteTx {
     counts: CountChanges,
     /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.
     recorded_at: Option<Timestamp>,
+}
+
+impl SqliteTx {
+    fn new(writer: Writer) -> SqliteTx {
+        SqliteTx {
+            number: TxNumber::next(),
+            writer,
+            epochs: Epochs::default(),
+            counts: CountChanges::default(),
+            recorded_at: None,
+        }
+    }
 }
 
 #[async_trait]

@@ -144,11 +144,26 @@ pub enum Revocation {
     Unknown,
 }
 
+/// The connections of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConnectionCount {
+    /// Those that somebody uses.
+    pub used: usize,
+    /// Those that nobody uses.
+    pub idle: usize,
+    /// How many there may be.
+    pub max: usize,
+}
+
 /// A database with the schema of this version.
 #[async_trait]
 pub trait Store: Reads {
     /// Begins a transaction. SQLite allows one at a time: keep it short.
     async fn begin(&self) -> StoreResult<Box<dyn Tx>>;
+
+    /// Begins a transaction of work that is done again if it is lost: its commit does not wait for the disk,
+    /// so a crash of the machine or of the database may undo it, wholly. One of this process does not.
+    async fn begin_relaxed(&self) -> StoreResult<Box<dyn Tx>>;
 
     /// How long a transaction that serves many callers should wait for those it answered last, who come back
     /// soon. Waiting pays where a transaction is expensive at any size. Where it is cheap, one half of the
@@ -182,6 +197,16 @@ pub trait Store: Reads {
     /// Tells the dispatchers of other processes that merchants have deliveries due. It is only a hint: a
     /// dispatcher that misses it finds them at its next look.
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()>;
+
+    /// How many deliveries one step of a clearing ends: few where everybody's writes wait for it.
+    fn clearing_step_rows(&self) -> u32 {
+        ENDED_AT_ONCE_MAX
+    }
+
+    /// How many connections to the database there are, where that is bounded.
+    fn connections(&self) -> Option<ConnectionCount> {
+        None
+    }
 
     /// Closes all connections after the present transactions have ended.
     async fn close(&self);

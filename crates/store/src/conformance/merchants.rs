@@ -31,6 +31,20 @@ pub async fn merchants_are_listed_in_pages_by_id(store: &dyn Store) {
     assert_eq!((seen[0].name.as_str(), seen[0].created_at), ("Café", at(0)));
 }
 
+/// A transaction that does not wait for the disk commits and rolls back as any other.
+pub async fn a_relaxed_transaction_is_one(store: &dyn Store) {
+    let relaxed = merchant(store).await;
+    let mut tx = store.begin_relaxed().await.unwrap();
+    let lock = tx.merchant_lock(&[relaxed]).await.unwrap();
+    tx.endpoint_put(&lock, relaxed, &endpoint(b"kept")).await.unwrap();
+    tx.commit().await.unwrap();
+    let mut tx = store.begin_relaxed().await.unwrap();
+    let lock = tx.merchant_lock(&[relaxed]).await.unwrap();
+    tx.endpoint_put(&lock, relaxed, &endpoint(b"dropped")).await.unwrap();
+    drop(tx);
+    assert_eq!(store.endpoint_find(relaxed).await.unwrap(), Some(endpoint(b"kept")));
+}
+
 /// The lock says which of the given merchants exist.
 pub async fn only_existing_merchants_can_be_locked(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);

@@ -91,6 +91,7 @@ macro_rules! conformance_suite {
             merchants {
                 merchants_are_listed_in_pages_by_id,
                 only_existing_merchants_can_be_locked,
+                a_relaxed_transaction_is_one,
                 every_write_refuses_the_lock_of_another_transaction,
                 every_write_refuses_a_merchant_that_its_lock_leaves_out,
                 what_is_not_committed_leaves_no_trace,

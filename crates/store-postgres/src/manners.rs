@@ -1,0 +1,70 @@
+//! How calls to the server are made: how long each may take, and how a transaction begins.
+
+use std::time::Duration;
+
+/// Begins a transaction under the limits of the session.
+const BEGIN: &str = "BEGIN";
+/// Begins a transaction that waits a moment only for locks: 100 ms is ten times what a transaction takes that
+/// records settlements or outcomes.
+const BEGIN_HASTILY: &str = "BEGIN; SET LOCAL lock_timeout = '100ms'";
+/// Begins a transaction whose commit does not wait for the disk.
+const BEGIN_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
+/// Makes one that has begun as hasty.
+pub(crate) const BE_HASTY: &str = "SET LOCAL lock_timeout = '100ms'";
+
+/// How long calls may take. The server ends a statement earlier: `statement_timeout`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// A read in all: waiting for a connection, making one, the answer.
+    pub(crate) read: Duration,
+    /// A transaction's wait for its connection and its beginning.
+    pub(crate) begin: Duration,
+    /// One statement of a transaction.
+    pub(crate) statement: Duration,
+    /// The server's time to accept a connection and to start a session. Together with a ping it is less than
+    /// a read's.
+    pub(crate) connect: Duration,
+    /// Whether other callers of this process wait for the same merchants.
+    pub(crate) has_gates: bool,
+}
+
+impl Limits {
+    /// For requests. An authenticated one makes two reads after the other when the first fails, and is
+    /// answered within five seconds.
+    pub(crate) const REQUEST: Limits = Limits {
+        read: Duration::from_secs(2),
+        begin: Duration::from_secs(2),
+        statement: Duration::from_secs(4),
+        connect: Duration::from_millis(1_400),
+        has_gates: true,
+    };
+    /// For a command, which holds up nobody but the person who waits for it.
+    pub(crate) const COMMAND: Limits = Limits {
+        read: Duration::from_secs(35),
+        begin: Duration::from_secs(15),
+        statement: Duration::from_secs(35),
+        connect: Duration::from_secs(10),
+        has_gates: false,
+    };
+}
+
+/// How a transaction begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    Usual,
+    /// It waits a moment only for locks.
+    Hasty,
+    /// Its commit does not wait for the disk.
+    Relaxed,
+}
+
+impl Manner {
+    /// The statement that begins it.
+    pub(crate) fn sql(self) -> &'static str {
+        match self {
+            Self::Usual => BEGIN,
+            Self::Hasty => BEGIN_HASTILY,
+            Self::Relaxed => BEGIN_RELAXED,
+        }
+    }
+}
