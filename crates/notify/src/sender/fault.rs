@@ -117,7 +117,7 @@ fn connection(kind: io::ErrorKind) -> String {
     }
 }
 
-/// Every cause that [`count_fault`] is given.
+/// Every cause that a fault of ours is counted under.
 pub const FAULT_CAUSES: [&str; 6] =
     ["resources", "resolver", KEPT_CONNECTION, "secret", "panic", "unreadable"];
 
