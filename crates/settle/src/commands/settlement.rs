@@ -40,6 +40,9 @@ pub(super) struct Import {
     /// Also enqueue a notification of each new settlement whose merchant has a webhook
     #[arg(long)]
     notify: bool,
+    /// Find out what would be imported, and change nothing
+    #[arg(long)]
+    dry_run: bool,
     #[command(flatten)]
     format: OutputFormat,
 }
@@ -65,8 +68,9 @@ impl SettlementCommand {
             } else {
                 String::new()
             };
+            let nothing = if import.dry_run { " Nothing was changed: this was a dry run." } else { "" };
             format!(
-                "{} settlements recorded, {} were there already{notified}.",
+                "{} settlements recorded, {} were there already{notified}.{nothing}",
                 done.recorded, done.unchanged
             )
         };
@@ -94,7 +98,9 @@ impl Import {
             }
         }
         self.record(&mut work, &lock, batch, &mut done).await?;
-        work.commit().await?;
+        if !self.dry_run {
+            work.commit().await?;
+        }
         progress.finish();
         Ok(done)
     }

@@ -11,6 +11,8 @@ on_both_stores! {
     settlements_are_recorded,
     the_example_file_can_be_imported,
     the_same_again_changes_nothing,
+    a_dry_run_changes_nothing,
+    a_mark_before_the_first_line_is_fine,
     standard_input_is_read,
     what_can_be_read_once_is_read,
     merchant_is_for_lines_that_name_none,
@@ -93,6 +95,22 @@ fn the_same_again_changes_nothing(settle: &Settle) {
     let done = import(settle, &contents, &[]);
     assert_eq!(done, json!({ "recorded": 0, "unchanged": 3, "notified": 0 }));
     assert_eq!(recorded(settle, &merchant).0, 3);
+}
+
+fn a_dry_run_changes_nothing(settle: &Settle) {
+    let merchant = settle.merchant();
+    let contents = lines(&merchant, 0..3);
+    let done = import(settle, &contents, &["--dry-run"]);
+    assert_eq!(done, json!({ "recorded": 3, "unchanged": 0, "notified": 0 }));
+    assert_eq!(recorded(settle, &merchant).0, 0);
+    let text = settle.run_with(&["settlement", "import", "-", "--dry-run"], &contents);
+    assert!(text.ok().contains("Nothing was changed"), "{text:?}");
+}
+
+/// Spreadsheets write a byte order mark.
+fn a_mark_before_the_first_line_is_fine(settle: &Settle) {
+    let merchant = settle.merchant();
+    assert_eq!(import(settle, &format!("\u{feff}{}", lines(&merchant, 0..2)), &[])["recorded"], 2);
 }
 
 fn standard_input_is_read(settle: &Settle) {

@@ -135,7 +135,8 @@ impl Lines {
         let mut number = 0;
         Ok(std::iter::from_fn(move || {
             number += 1;
-            bounded_line(&mut reader, number).transpose().map(|line| line.map(|text| (number, text)))
+            let line = bounded_line(&mut reader, number).transpose();
+            line.map(|line| line.map(|text| (number, without_mark(number, text))))
         }))
     }
 
@@ -161,6 +162,14 @@ fn spooled(source: &mut impl io::Read) -> io::Result<File> {
     let mut file = tempfile::tempfile()?;
     io::copy(source, &mut file)?;
     Ok(file)
+}
+
+/// The text without the mark that some programs write before the first line of UTF-8.
+fn without_mark(number: usize, text: Vec<u8>) -> Vec<u8> {
+    match text.strip_prefix(b"\xEF\xBB\xBF") {
+        Some(rest) if number == 1 => rest.to_vec(),
+        _ => text,
+    }
 }
 
 /// The next line without its end, or `None` after the last.
