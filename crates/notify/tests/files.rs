@@ -32,7 +32,11 @@ async fn without_files_no_attempt_is_made_and_with_files_again_it_is() {
     setrlimit(Resource::Nofile, limit).unwrap();
     // Nobody listens there: an attempt that is made is refused.
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-    let policy = GuardPolicy { allow_networks: vec!["127.0.0.0/8".parse().unwrap()], allow_http: true };
+    let policy = GuardPolicy {
+        allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
+        allow_http: true,
+        ..GuardPolicy::default()
+    };
     let guard = Guard::new(policy, Arc::new(StubResolver::new()));
     let sender = Sender::new(guard, Duration::from_secs(30), b"").unwrap();
     let url = format!("http://{free}/");

@@ -52,7 +52,11 @@ fn sender_within(timeout: Duration, policy: GuardPolicy, roots: &str) -> Sender 
 }
 
 fn open_policy() -> GuardPolicy {
-    GuardPolicy { allow_networks: vec!["127.0.0.0/8".parse().unwrap()], allow_http: true }
+    GuardPolicy {
+        allow_networks: vec!["127.0.0.0/8".parse().unwrap()],
+        allow_http: true,
+        ..GuardPolicy::default()
+    }
 }
 
 async fn attempt(behaviour: Behaviour) -> (Attempt, Receiver) {

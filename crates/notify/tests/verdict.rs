@@ -25,7 +25,7 @@ fn public_stub() -> Arc<StubResolver> {
 fn development() -> GuardPolicy {
     let allow_networks =
         vec!["127.0.0.0/8".parse().expect("a network"), "fd00::/8".parse().expect("a network")];
-    GuardPolicy { allow_networks, allow_http: true }
+    GuardPolicy { allow_networks, allow_http: true, ..GuardPolicy::default() }
 }
 
 #[tokio::test]
@@ -120,13 +120,10 @@ async fn allowed_networks_open_literals_and_answers_inside_them_only() {
 }
 
 #[tokio::test]
-async fn a_policy_opens_no_name_no_disguise_and_no_other_port() {
+async fn a_policy_opens_no_disguise_and_no_other_port() {
     let resolver = Arc::new(StubResolver::answering(Ok(vec![address("127.0.0.1")])));
     let guard = guard(development(), &resolver);
     for url in [
-        "http://localhost:9000/",
-        "https://api.internal/",
-        "https://db/",
         "https://127.1/",
         "https://2130706433/",
         "http://127.0.0.1:22/",
@@ -142,4 +139,36 @@ async fn a_policy_opens_no_name_no_disguise_and_no_other_port() {
     let target = guard.judge("http://127.0.0.1/").await.expect("port 80 comes with http");
     assert_eq!((target.scheme(), target.port()), (Scheme::Http, 80));
     assert_eq!(target.authority(), "127.0.0.1");
+}
+
+#[tokio::test]
+async fn with_allowed_networks_private_names_are_judged_by_their_addresses() {
+    let inside = address("127.0.0.1");
+    let resolver = Arc::new(StubResolver::answering(Ok(vec![inside])));
+    let guard = guard(development(), &resolver);
+    let urls = ["http://localhost:9000/", "https://api.internal/", "https://db/", "http://hook.svc/"];
+    for url in urls {
+        assert_eq!(guard.judge(url).await.expect("it is inside").addresses(), [inside], "{url}");
+    }
+    for answer in ["10.0.0.1", "169.254.169.254", PUBLIC] {
+        let resolver = Arc::new(StubResolver::answering(Ok(vec![inside, address(answer)])));
+        let guard = self::guard(development(), &resolver);
+        assert_eq!(guard.judge("https://api.internal/").await, Err(UrlFault::UnsafeUrl), "{answer}");
+    }
+    let strict = self::guard(GuardPolicy { allow_http: true, ..GuardPolicy::default() }, &resolver);
+    for url in urls {
+        assert_eq!(strict.judge(url).await, Err(UrlFault::UnsafeUrl), "{url}");
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_does_not_resolve_here_can_be_set_but_not_called() {
+    let resolver = Arc::new(StubResolver::new());
+    let lenient = guard(GuardPolicy { allow_unresolved: true, ..GuardPolicy::default() }, &resolver);
+    assert_eq!(lenient.accept("https://hooks.example/").await, Ok(()));
+    assert_eq!(lenient.judge("https://hooks.example/").await, Err(UrlFault::UnresolvableHost));
+    assert!(lenient.locate("https://hooks.example/").await.is_err());
+    assert_eq!(lenient.accept("https://10.0.0.1/").await, Err(UrlFault::UnsafeUrl));
+    let strict = guard(GuardPolicy::default(), &resolver);
+    assert_eq!(strict.accept("https://hooks.example/").await, Err(UrlFault::UnresolvableHost));
 }

@@ -127,6 +127,8 @@ pub struct Webhook {
     /// Networks that the guard allows besides public ones.
     #[serde(deserialize_with = "text::list")]
     pub allow_networks: Vec<IpNet>,
+    /// Whether a merchant may set a name that does not resolve here.
+    pub allow_unresolved: bool,
     /// Whether the guard accepts plain http.
     pub allow_http: bool,
     /// Name servers that the guard asks; empty for the system's.
@@ -134,6 +136,14 @@ pub struct Webhook {
     pub nameservers: Vec<SocketAddr>,
     /// A PEM file with certificates to trust besides the web's; empty for none.
     pub extra_roots: PathBuf,
+}
+
+impl Webhook {
+    /// Whether the address guard is opened for development.
+    #[must_use]
+    pub fn is_opened(&self) -> bool {
+        self.allow_http || self.allow_unresolved || !self.allow_networks.is_empty()
+    }
 }
 
 /// Alerts.

@@ -25,8 +25,11 @@ use crate::system::{SystemClock, SystemEntropy};
 pub fn guard(config: &Config) -> Result<Guard, WiringError> {
     let webhook = &config.webhook;
     let resolver = DnsResolver::new(&webhook.nameservers, RESOLVE_TIMEOUT).map_err(WiringError::Resolver)?;
-    let policy =
-        GuardPolicy { allow_networks: webhook.allow_networks.clone(), allow_http: webhook.allow_http };
+    let policy = GuardPolicy {
+        allow_networks: webhook.allow_networks.clone(),
+        allow_unresolved: webhook.allow_unresolved,
+        allow_http: webhook.allow_http,
+    };
     Ok(Guard::new(policy, Arc::new(resolver)))
 }
 

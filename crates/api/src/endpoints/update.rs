@@ -153,7 +153,7 @@ pub async fn update_webhook(
     let request = EndpointRequest::from(request);
     // The guard asks the DNS before the transaction begins: no transaction waits for the network.
     let url_fault = match &request.url {
-        UrlRequest::Set(url) => state.guard.judge(url).await.err().map(url_fault_code),
+        UrlRequest::Set(url) => state.guard.accept(url).await.err().map(url_fault_code),
         UrlRequest::Keep | UrlRequest::Clear => None,
     };
     let mut tx = state.store.begin().await?;

@@ -75,13 +75,16 @@ impl From<UrlFault> for LocateFault {
 
 /// What the guard allows besides public addresses over https; nothing by default.
 ///
-/// Both settings are for development. Neither allows a private name: `localhost`, a single label and
-/// `*.internal` stay refused, because their meaning depends on who resolves them. Write the address instead.
+/// All of it is for development.
 #[derive(Clone, Debug, Default)]
 pub struct GuardPolicy {
     /// Networks whose addresses are allowed although they are not public, as literals and as answers of the
-    /// DNS.
+    /// DNS. With one of them private names are asked for too: `localhost`, a single label, `*.internal`. All
+    /// their addresses must be in these networks.
     pub allow_networks: Vec<IpNet>,
+    /// Whether a merchant may set a name that does not resolve here: it may where the sender runs. Every
+    /// connection is judged all the same.
+    pub allow_unresolved: bool,
     /// Whether `http://` is allowed too, and with it its default port 80. All other rules stay.
     pub allow_http: bool,
 }
@@ -90,7 +93,12 @@ impl GuardPolicy {
     /// Whether a connection to this address may be opened.
     #[must_use]
     pub fn permits(&self, address: IpAddr) -> bool {
-        is_public(address) || self.allow_networks.iter().any(|network| network.contains(&address))
+        is_public(address) || self.opens(address)
+    }
+
+    /// Whether it is allowed because the policy says so.
+    fn opens(&self, address: IpAddr) -> bool {
+        self.allow_networks.iter().any(|network| network.contains(&address))
     }
 }
 
@@ -116,6 +124,11 @@ pub trait Resolve: Send + Sync {
     /// The answer must be complete: an implementation that knows only some of the addresses returns a fault,
     /// because the guard cannot check an address that it leaves out. It also limits its time itself.
     async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, ResolveFault>;
+
+    /// All addresses of a name that has a meaning only here: in a host file, or behind a search domain.
+    async fn private_addresses(&self, name: &str) -> Result<Vec<IpAddr>, ResolveFault> {
+        self.addresses(name).await
+    }
 
     /// Whether the name servers that we ask answer nothing at all, so that a name without an answer says
     /// nothing about that name. A resolver that cannot tell says no.
@@ -144,11 +157,17 @@ impl Guard {
         &self.policy
     }
 
+    /// Whether a merchant may set this URL.
+    pub async fn accept(&self, url: &str) -> Result<(), UrlFault> {
+        match self.judge(url).await {
+            Err(UrlFault::UnresolvableHost) if self.policy.allow_unresolved => Ok(()),
+            verdict => verdict.map(drop),
+        }
+    }
+
     /// The verdict on a URL as the merchant sent it.
-    ///
-    /// The API asks for it when a merchant sets the endpoint.
     pub async fn judge(&self, url: &str) -> Result<Target, UrlFault> {
-        let candidate = syntax::examine(url, self.policy.allow_http)?;
+        let candidate = syntax::examine(url, &self.policy)?;
         let addresses = match &candidate.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => self.resolve(name).await.map_err(|_| UrlFault::UnresolvableHost)?,
@@ -159,7 +178,7 @@ impl Guard {
     /// The same verdict, for a connector that opens a connection: a name may resolve to other addresses by
     /// then. It tells a name without an answer from name servers without one.
     pub async fn locate(&self, url: &str) -> Result<Target, LocateFault> {
-        let candidate = syntax::examine(url, self.policy.allow_http)?;
+        let candidate = syntax::examine(url, &self.policy)?;
         let addresses = match &candidate.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) => match self.resolve(name).await {
@@ -182,7 +201,7 @@ impl Guard {
     ///
     /// The connector asks for the whole verdict on every connection that it opens.
     pub fn uri(&self, url: &str) -> Result<Uri, UrlFault> {
-        let candidate = syntax::examine(url, self.policy.allow_http)?;
+        let candidate = syntax::examine(url, &self.policy)?;
         let uri = Uri::builder()
             .scheme(candidate.scheme.as_str())
             .authority(candidate.authority())
@@ -194,7 +213,12 @@ impl Guard {
         if names::is_unresolvable(name) {
             return Err(ResolveFault::NoRecords);
         }
-        self.resolver.addresses(name).await.inspect_err(|fault| {
+        let resolved = if names::is_private(name) {
+            self.resolver.private_addresses(name).await
+        } else {
+            self.resolver.addresses(name).await
+        };
+        resolved.inspect_err(|fault| {
             tracing::debug!(name, %fault, "the host of an endpoint does not resolve");
         })
     }

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use url::{Position, Url};
 
 use super::written::Written;
-use super::{Scheme, UrlFault, names, ports};
+use super::{GuardPolicy, Scheme, UrlFault, names, ports};
 
 /// The longest host name that the DNS can carry, in bytes, without its trailing dot.
 const NAME_BYTES_MAX: usize = 253;
@@ -52,8 +52,8 @@ impl Candidate {
 }
 
 /// The first two steps of the verdict, except for the check of an address literal.
-pub(super) fn examine(text: &str, allow_http: bool) -> Result<Candidate, UrlFault> {
-    let written = Written::read(text, allow_http).ok_or(UrlFault::InvalidUrl)?;
+pub(super) fn examine(text: &str, policy: &GuardPolicy) -> Result<Candidate, UrlFault> {
+    let written = Written::read(text, policy.allow_http).ok_or(UrlFault::InvalidUrl)?;
     let url = Url::parse(text).map_err(|_| UrlFault::InvalidUrl)?;
     let Written { scheme, port, .. } = written;
     // The two readings should never differ: otherwise the guard would judge one and the sender call the
@@ -62,7 +62,7 @@ pub(super) fn examine(text: &str, allow_http: bool) -> Result<Candidate, UrlFaul
         return Err(UrlFault::InvalidUrl);
     }
     let host = match url.host().ok_or(UrlFault::InvalidUrl)? {
-        url::Host::Domain(name) => Host::Name(examine_name(name)?),
+        url::Host::Domain(name) => Host::Name(examine_name(name, policy)?),
         url::Host::Ipv6(address) => Host::Address(IpAddr::V6(address)),
         // Short, octal, hexadecimal and full-width spellings only serve to slip past a reader or a filter.
         url::Host::Ipv4(address) if written.host != address.to_string() => return Err(UrlFault::UnsafeUrl),
@@ -75,13 +75,13 @@ pub(super) fn examine(text: &str, allow_http: bool) -> Result<Candidate, UrlFaul
 }
 
 /// Judges a name after IDNA, and returns it without its trailing dot.
-fn examine_name(name: &str) -> Result<String, UrlFault> {
+fn examine_name(name: &str, policy: &GuardPolicy) -> Result<String, UrlFault> {
     // One trailing dot marks an absolute name, as all names here are; a second one makes an empty label.
     let name = name.strip_suffix('.').unwrap_or(name);
     if !is_host_name(name) {
         return Err(UrlFault::InvalidUrl);
     }
-    if names::is_private(name) {
+    if names::is_private(name) && policy.allow_networks.is_empty() {
         return Err(UrlFault::UnsafeUrl);
     }
     Ok(name.to_owned())
@@ -105,7 +105,11 @@ mod tests {
     use super::*;
 
     fn verdict(text: &str) -> Result<Host, UrlFault> {
-        examine(text, false).map(|candidate| candidate.host)
+        examine(text, &GuardPolicy::default()).map(|candidate| candidate.host)
+    }
+
+    fn with_http() -> GuardPolicy {
+        GuardPolicy { allow_http: true, ..GuardPolicy::default() }
     }
 
     fn name(text: &str) -> Host {
@@ -159,10 +163,10 @@ mod tests {
         for (text, port) in
             [("HTTP://example.com/", 80), ("http://example.com:80", 80), ("http://example.com:81", 0)]
         {
-            assert_eq!(examine(text, true).map_or(0, |found| found.port), port, "{text}");
+            assert_eq!(examine(text, &with_http()).map_or(0, |found| found.port), port, "{text}");
         }
-        assert!(matches!(examine("https://example.com:80/", true), Err(UrlFault::UnsafeUrl)));
-        assert!(matches!(examine("http://localhost/", true), Err(UrlFault::UnsafeUrl)));
-        assert!(matches!(examine("http:/example.com/", true), Err(UrlFault::InvalidUrl)));
+        assert!(matches!(examine("https://example.com:80/", &with_http()), Err(UrlFault::UnsafeUrl)));
+        assert!(matches!(examine("http://localhost/", &with_http()), Err(UrlFault::UnsafeUrl)));
+        assert!(matches!(examine("http:/example.com/", &with_http()), Err(UrlFault::InvalidUrl)));
     }
 }

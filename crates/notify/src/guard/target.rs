@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::scheme::Scheme;
 use super::syntax::{Candidate, Host};
-use super::{GuardPolicy, UrlFault};
+use super::{GuardPolicy, UrlFault, names};
 
 /// Most addresses of one name that a connector tries, one after the other.
 ///
@@ -33,7 +33,12 @@ impl Target {
         if addresses.is_empty() {
             return Err(UrlFault::UnresolvableHost);
         }
-        if !addresses.iter().all(|address| policy.permits(*address)) {
+        // A private name must not lead outside either: who resolves it elsewhere may get anything.
+        let is_private = matches!(&candidate.host, Host::Name(name) if names::is_private(name));
+        let is_allowed = |address: &IpAddr| {
+            if is_private { policy.opens(*address) } else { policy.permits(*address) }
+        };
+        if !addresses.iter().all(is_allowed) {
             return Err(UrlFault::UnsafeUrl);
         }
         addresses.truncate(ADDRESSES_MAX);

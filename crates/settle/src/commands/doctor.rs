@@ -73,8 +73,8 @@ fn finding(check: &'static str, verdict: Verdict, text: impl Into<String>) -> Fi
 }
 
 fn settings(config: &Config) -> Finding {
-    if config.webhook.allow_http || !config.webhook.allow_networks.is_empty() {
-        let text = "webhook.allow_http or webhook.allow_networks is set: for development only";
+    if config.webhook.is_opened() {
+        let text = "webhook.allow_http, allow_networks or allow_unresolved is set: for development only";
         return finding("settings", Verdict::Warning, text);
     }
     finding("settings", Verdict::Ok, "every key is known and has a usable value")

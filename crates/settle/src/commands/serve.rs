@@ -250,9 +250,10 @@ fn api_state(
     wake: Wake,
 ) -> ApiState {
     let config = &context.config;
-    if config.webhook.allow_http || !config.webhook.allow_networks.is_empty() {
+    if config.webhook.is_opened() {
         tracing::warn!(
             allow_http = config.webhook.allow_http,
+            allow_unresolved = config.webhook.allow_unresolved,
             allow_networks = ?config.webhook.allow_networks,
             "THE ADDRESS GUARD IS OPENED FOR DEVELOPMENT: webhooks may reach more than public https addresses"
         );

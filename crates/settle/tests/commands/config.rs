@@ -29,6 +29,7 @@ fn the_names_and_defaults_that_other_programs_rely_on() {
         ("webhook.retry_max", "1h"),
         ("webhook.max_attempts", "8"),
         ("webhook.allow_networks", ""),
+        ("webhook.allow_unresolved", "false"),
         ("webhook.allow_http", "false"),
         ("webhook.nameservers", ""),
         ("alerts.url", ""),
