@@ -4,8 +4,8 @@
 //! some hundred of them and leaves the others to this task (`settle_store`'s clearings say how, and why
 //! nothing of them is sent meanwhile). A step is one short transaction under the merchant's lock. Whoever
 //! holds that lock is not waited for, so of several nodes one at a time works for a merchant. After each step
-//! the task rests for as long as the step took: on SQLite, where one transaction writes at a time, others get
-//! at least every other turn.
+//! the task rests for half as long as the step took: on SQLite, where one transaction writes at a time,
+//! others get their turns then.
 //!
 //! Nobody wakes the task: nothing is sent meanwhile, so a second's delay costs nobody anything.
 
@@ -25,8 +25,8 @@ pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 const MERCHANTS_MAX: u32 = 64;
 /// How long the clearer leaves a merchant alone that somebody else has locked.
 const LOCKED_WAIT: Duration = Duration::from_millis(20);
-/// How much longer than a step the rest after it is.
-const REST_FACTOR: u32 = 1;
+/// How much shorter than a step the rest after it is.
+const REST_DIVISOR: u32 = 2;
 /// The waits between tries while the database does not answer.
 const RETRY: RetryPolicy =
     RetryPolicy { retry_first: LOOK_INTERVAL, retry_max: Duration::from_secs(30), attempts_max: i32::MAX };
@@ -68,7 +68,7 @@ impl Clearer {
             let turn = self.turn().await;
             failures = if turn.is_ok() { 0 } else { failures + 1 };
             let wait = match turn {
-                Ok(Turn::Stepped(_)) => started.elapsed() * REST_FACTOR,
+                Ok(Turn::Stepped(_)) => started.elapsed() / REST_DIVISOR,
                 Ok(Turn::Locked) => LOCKED_WAIT,
                 Ok(Turn::Idle) => LOOK_INTERVAL,
                 Err(fault) => {
