@@ -1,10 +1,10 @@
 //! Outcomes that are recorded apart: each merchant's in transactions of its own.
 //!
-//! Outcomes of many merchants are recorded together and do not wait for anybody's lock. This does not do for
-//! two kinds of merchants. A busy one is locked by somebody else whenever the dispatcher tries, because many
-//! settlements are recorded for it: its outcomes must wait for their turn. And of one merchant the database
-//! may refuse an outcome: that must not keep those of the others from being recorded. Both are recorded apart
-//! for a while, few merchants side by side.
+//! Outcomes of many merchants are recorded together and wait a moment at most for anybody's lock. This does
+//! not do for two kinds of merchants. A busy one is locked by somebody else whenever the dispatcher tries,
+//! because many settlements are recorded for it: its outcomes must wait for their turn. And of one merchant
+//! the database may refuse an outcome: that must not keep those of the others from being recorded. Both are
+//! recorded apart for a while, few merchants side by side.
 
 use std::collections::HashMap;
 use std::time::Duration;
