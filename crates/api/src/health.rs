@@ -9,8 +9,8 @@
 //! | `standing by` | another process sends from the same SQLite file; this one takes over when it ends |
 //! | `absent` | it cannot show in the database that it lives, so it must not send; after 15 s not ready |
 //!
-//! Anybody may ask, so a database that is ready is asked once a second, however many do, and one that is not
-//! by one of them after the other.
+//! Anybody may ask, so a database that is ready is asked once a second, however many do; of one that is not,
+//! all who wait for an answer share it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,8 +57,8 @@ pub struct Health {
 /// What the database answered last.
 #[derive(Debug, Default)]
 struct Asked {
-    /// When it was last ready.
-    ready_at: Option<Instant>,
+    /// When it answered, and why the service is not ready.
+    last: Option<(Instant, Option<&'static str>)>,
     /// When it was given something to write, and whether it refused.
     written: Option<(Instant, bool)>,
 }
@@ -90,12 +90,18 @@ impl Health {
         if let Some(reason) = self.standing_still() {
             return Some(reason);
         }
+        let came_at = Instant::now();
         let mut asked = self.asked.lock().await;
-        if asked.ready_at.is_some_and(|at| at.elapsed() < ASK_INTERVAL) {
-            return None;
+        if let Some((at, reason)) = asked.last {
+            // Whoever came while the database was being asked shares the answer: were each to ask in turn, a
+            // database that hangs would keep the last of them waiting for all the others.
+            let is_fresh = at >= came_at || (reason.is_none() && at.elapsed() < ASK_INTERVAL);
+            if is_fresh {
+                return reason;
+            }
         }
         let reason = asked.ask(&*self.store).await;
-        asked.ready_at = reason.is_none().then(Instant::now);
+        asked.last = Some((Instant::now(), reason));
         reason
     }
 
