@@ -11,6 +11,8 @@ use sqlx::error::DatabaseError;
 const PASSING_STATES: [&str; 7] = ["08", "53", "57", LOCKED_STATE, "25P03", "40", READ_ONLY_STATE];
 /// A lock was not free in time.
 const LOCKED_STATE: &str = "55P03";
+/// The server ended a statement that took too long.
+const CANCELED_STATE: &str = "57014";
 /// The server accepts no writes.
 pub(crate) const READ_ONLY_STATE: &str = "25006";
 
@@ -27,11 +29,12 @@ pub(crate) fn store_error(fault: Error) -> StoreError {
     if passing { StoreError::Unavailable(fault.into()) } else { StoreError::Unexpected(fault.into()) }
 }
 
-/// Whether the cause of an error is a lock that was not free in time.
+/// Whether the cause of an error is a lock that was not free in time, or many that each took a part of the
+/// time which the server gives a statement.
 pub(crate) fn is_locked(cause: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
     let state =
         cause.downcast_ref::<Error>().and_then(Error::as_database_error).and_then(DatabaseError::code);
-    state.is_some_and(|state| state == LOCKED_STATE)
+    state.is_some_and(|state| state == LOCKED_STATE || state == CANCELED_STATE)
 }
 
 /// A name that must be unique is taken; any other fault as in [`store_error`].
