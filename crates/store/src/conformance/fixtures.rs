@@ -17,8 +17,8 @@ use settle_domain::webhook_secret::SealedSecret;
 use uuid::Uuid;
 
 use crate::{
-    ClearingStep, DeliveryState, ENDED_AT_ONCE_MAX, Merchant, NewDelivery, NewSettlement, RecordedBatch,
-    Store,
+    ClearingStep, DeliveryState, ENDED_AT_ONCE_MAX, Merchant, MerchantLock, NewDelivery, NewSettlement,
+    RecordedBatch, Store, Tx,
 };
 
 static COUNTER: AtomicU64 = AtomicU64::new(1);
@@ -182,15 +182,24 @@ pub async fn requeue(
     requeued
 }
 
+/// A transaction that has locked the merchants of these deliveries.
+async fn begin_with(
+    store: &dyn Store,
+    deliveries: &[(MerchantId, DeliveryId)],
+) -> (Box<dyn Tx>, MerchantLock) {
+    let merchants: Vec<MerchantId> = deliveries.iter().map(|(merchant, _)| *merchant).collect();
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    (tx, lock)
+}
+
 /// Asks for many redeliveries, and commits.
 pub async fn requeue_many(
     store: &dyn Store,
     asked: &[(MerchantId, DeliveryId)],
     now: Timestamp,
 ) -> Vec<(MerchantId, Delivery)> {
-    let merchants: Vec<MerchantId> = asked.iter().map(|(merchant, _)| *merchant).collect();
-    let mut tx = store.begin().await.unwrap();
-    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let (mut tx, lock) = begin_with(store, asked).await;
     let requeued = tx.delivery_requeue_many(&lock, asked, now).await.unwrap();
     tx.commit().await.unwrap();
     requeued
@@ -202,9 +211,7 @@ pub async fn hasten_many(
     asked: &[(MerchantId, DeliveryId)],
     now: Timestamp,
 ) -> Vec<(MerchantId, Delivery)> {
-    let merchants: Vec<MerchantId> = asked.iter().map(|(merchant, _)| *merchant).collect();
-    let mut tx = store.begin().await.unwrap();
-    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let (mut tx, lock) = begin_with(store, asked).await;
     let hastened = tx.delivery_hasten_many(&lock, asked, now).await.unwrap();
     tx.commit().await.unwrap();
     hastened
