@@ -43,7 +43,14 @@ const CRATES: &[Crate] = &[
     },
     // The commands, the demo and the benchmark share it, and the API may: it knows none of them.
     Crate { folder: "accounts", may_use: &["domain", "store"], tests_may_use: &[] },
-    Crate { folder: "engine", may_use: &["domain", "store", "outbox", "shards"], tests_may_use: &[] },
+    // What is said to a provider, and the client that says it. It knows no store: what an answer means for a
+    // payment is decided elsewhere.
+    Crate { folder: "provider", may_use: &["domain"], tests_may_use: &[] },
+    Crate {
+        folder: "engine",
+        may_use: &["domain", "store", "outbox", "shards", "provider"],
+        tests_may_use: &[],
+    },
     // Code that tests share. No `may_use` names it, so it is never part of the service.
     Crate { folder: "testing", may_use: &["store", "store-sqlite", "store-postgres"], tests_may_use: &[] },
     // For merchants, who have none of our other crates: it depends on none.
@@ -94,7 +101,7 @@ struct Reserved {
 const SQL: &str = "SQL stands in the backends, and in the bare file that the benchmark compares them with";
 const HTTP_SERVER: &str = "HTTP is the edge: only the API, the binary that wires it, and the benchmark, \
                            which serves a page through the same layers, know about it";
-const HTTP_CLIENT: &str = "whatever goes out passes the address guard or a provider adapter";
+const HTTP_CLIENT: &str = "whatever goes out passes the address guard or the client of the provider protocol";
 const DNS: &str = "names are resolved by the address guard only, which checks what they resolve to";
 
 const ASYNC: &str = "the domain has no I/O and no async, so that every rule is tested as a plain function";
@@ -105,6 +112,7 @@ const ALL_BUT_DOMAIN: &[&str] = &[
     "outbox",
     "shards",
     "notify",
+    "provider",
     "engine",
     "api",
     "accounts",
@@ -124,17 +132,17 @@ const RESERVED: &[Reserved] = &[
     Reserved { package: "axum-", owners: &["api", "settle"], tests_of: &[], reason: HTTP_SERVER },
     Reserved {
         package: "reqwest",
-        owners: &["notify", "engine"],
+        owners: &["notify", "provider"],
         tests_of: &["settle"],
         reason: HTTP_CLIENT,
     },
-    Reserved { package: "ureq", owners: &["notify", "engine"], tests_of: &["settle"], reason: HTTP_CLIENT },
+    Reserved { package: "ureq", owners: &["notify", "provider"], tests_of: &["settle"], reason: HTTP_CLIENT },
     Reserved { package: "hickory-", owners: &["notify"], tests_of: &["settle"], reason: DNS },
 ];
 
 /// Libraries whose features decide whether they are a client or a server.
 const CLIENT_BY_FEATURE: &[&str] = &["hyper", "hyper-util"];
-const CLIENT_OWNERS: &[&str] = &["notify", "engine"];
+const CLIENT_OWNERS: &[&str] = &["notify", "provider"];
 
 /// Finds crates that are not listed, and listed crates that do not exist.
 fn unlisted<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<Violation> {
