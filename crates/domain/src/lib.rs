@@ -1,4 +1,5 @@
-//! The nouns and rules of settlement: money, quotes, settlements, deliveries, signatures, error codes, ids.
+//! The nouns and rules of settlement: money, quotes, payments, settlements, deliveries, signatures, codes,
+//! ids.
 //!
 //! There is no I/O here, no async and no clock. Callers pass time, randomness and ids as parameters, so tests
 //! call every rule as a plain function, and two hours of retries take a millisecond.
@@ -7,7 +8,7 @@
 //! |---|---|
 //! | [`money`], [`quote`] | exact decimals, and what a merchant is paid out of an incoming amount |
 //! | [`settlement`] | the record a merchant sees, its field order, and the notification made from it |
-//! | [`pricing`] | our earnings on a settlement; no type that a merchant sees can name them |
+//! | [`pricing`] | our earnings; no type that a merchant sees can name them |
 //! | [`delivery`] | the states of a notification delivery and its retry schedule |
 //! | [`event`] | the kinds of events that notifications report |
 //! | [`endpoint`] | how a merchant's webhook configuration changes |

@@ -11,7 +11,7 @@ mod asset;
 mod tests;
 mod text;
 
-pub use asset::asset_decimals;
+pub use asset::{Asset, AssetFault, asset_decimals};
 pub use text::DecimalFault;
 
 /// A non-negative exact decimal of at most 38 significant digits: `coefficient / 10^scale`.
