@@ -7,6 +7,9 @@
 //! | module | what it decides |
 //! |---|---|
 //! | [`money`], [`quote`] | exact decimals, and what a merchant is paid out of an incoming amount |
+//! | [`corridor`] | what was agreed for a merchant and a pair of assets, in versions |
+//! | [`provider`] | the name of the system that converts and pays out |
+//! | [`actor`] | who changed something |
 //! | [`settlement`] | the record a merchant sees, its field order, and the notification made from it |
 //! | [`pricing`] | our earnings; no type that a merchant sees can name them |
 //! | [`delivery`] | the states of a notification delivery and its retry schedule |
@@ -21,6 +24,8 @@
 //! | [`ids`], [`time`] | typed ids, and timestamps to the microsecond |
 //! | [`seams`] | the two traits through which time and randomness come in |
 
+pub mod actor;
+pub mod corridor;
 pub mod credential;
 pub mod delivery;
 pub mod endpoint;
@@ -30,6 +35,7 @@ pub mod ids;
 pub mod money;
 pub mod page;
 pub mod pricing;
+pub mod provider;
 pub mod quote;
 pub mod seams;
 pub mod settlement;
