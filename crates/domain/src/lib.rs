@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`money`], [`quote`] | exact decimals, and what a merchant is paid out of an incoming amount |
 //! | [`corridor`] | what was agreed for a merchant and a pair of assets, in versions |
+//! | [`quoting`] | the amounts frozen at a provider's quote, and how what was bought is divided |
 //! | [`provider`] | the name of the system that converts and pays out |
 //! | [`actor`] | who changed something |
 //! | [`settlement`] | the record a merchant sees, its field order, and the notification made from it |
@@ -37,6 +38,7 @@ pub mod page;
 pub mod pricing;
 pub mod provider;
 pub mod quote;
+pub mod quoting;
 pub mod seams;
 pub mod settlement;
 pub mod signature;

@@ -11,11 +11,13 @@ use crate::money::Decimal;
 
 mod fault;
 mod fixed_side;
+mod rounding;
 #[cfg(test)]
 mod tests;
 
 pub use fault::QuoteFault;
 pub use fixed_side::{FixedSide, FixedSideFault};
+pub use rounding::{RATE_SIGNIFICANT_DIGITS, rate_agrees, rate_rounded_up, share_rounded_down};
 
 /// Everything a quote depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

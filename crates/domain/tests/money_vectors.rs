@@ -9,8 +9,11 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use settle_domain::corridor::{ALERT_AFTER, Corridor, CorridorTerms};
 use settle_domain::money::{Decimal, asset_decimals};
+use settle_domain::pricing::CorridorPricing;
 use settle_domain::quote::{FixedSide, Quote, QuoteInput, quote};
+use settle_domain::quoting::{FrozenQuote, ProviderQuote, QuotingFault, Wanted, freeze};
 
 const ASSETS: usize = 16;
 const QUOTES_PAYABLE: usize = 24;
@@ -167,6 +170,78 @@ fn every_quote_vector_gives_the_expected_amounts_or_reason() {
                 rejected += 1;
             }
             (Err(refused), Expectation::Ok { .. }) => panic!("{} ({}): {refused}", vector.id, vector.note),
+        }
+    }
+    assert_eq!((payable, rejected), (QUOTES_PAYABLE, QUOTES_REJECTED));
+}
+
+/// What a provider with the vector's rate would quote for what came in.
+fn provider_quote(vector: &QuoteVector, incoming_amount: Decimal) -> ProviderQuote {
+    let input = quote_input(vector);
+    let without_fees = QuoteInput {
+        fixed_side: FixedSide::Incoming,
+        amount: incoming_amount,
+        fee_percentage: Decimal::ZERO,
+        fee_fixed: Decimal::ZERO,
+        ..input
+    };
+    // Where there is no such amount, one that is as bad: nothing, or more than the asset can hold.
+    let buy_amount = match (quote(&without_fees), &vector.expect) {
+        (Ok(quoted), _) => quoted.gross,
+        (Err(_), Expectation::Rejected { reason, .. }) if reason == "not_positive" => Decimal::ZERO,
+        (Err(_), _) => incoming_amount,
+    };
+    ProviderQuote {
+        quote_id: vector.id.clone(),
+        sell_amount: incoming_amount,
+        buy_amount,
+        rate: Some(input.conversion_rate),
+        expires_at: "2026-01-31T09:30:00Z".parse().expect("a time"),
+    }
+}
+
+fn frozen(vector: &QuoteVector) -> Result<FrozenQuote, QuotingFault> {
+    let input = quote_input(vector);
+    let corridor = Corridor::new(CorridorTerms {
+        incoming: vector.input.incoming_currency.parse().expect("a known asset"),
+        outgoing: vector.input.outgoing_currency.parse().expect("a known asset"),
+        fee_percentage: input.fee_percentage,
+        fee_fixed: input.fee_fixed,
+        minimum: None,
+        maximum: None,
+        provider: "sandbox".parse().expect("a name"),
+        alert_after: ALERT_AFTER,
+    })
+    .expect("terms that can be agreed");
+    let expected_incoming = match &vector.expect {
+        Expectation::Ok { incoming_amount, .. } => incoming_amount.as_ref(),
+        Expectation::Rejected { .. } => None,
+    };
+    let came_in = vector.input.incoming_amount.as_ref().or(expected_incoming).expect("an incoming amount");
+    let wanted = Wanted {
+        incoming_amount: decimal(came_in),
+        outgoing_target: vector.input.outgoing_amount.as_ref().map(|target| decimal(target)),
+    };
+    let offer = provider_quote(vector, wanted.incoming_amount);
+    freeze(&corridor, &CorridorPricing::NONE, &wanted, &offer)
+}
+
+#[test]
+fn every_quote_vector_goes_through_the_engines_quoting() {
+    let (mut payable, mut rejected) = (0, 0);
+    for vector in &vector_file().vectors {
+        match (frozen(vector), &vector.expect) {
+            (Ok(frozen), _) => {
+                assert_payable(vector, frozen.quote);
+                assert_eq!(frozen.fixed_side, vector.fixed_side, "{}", vector.id);
+                assert_prints(vector, "rate", &vector.input.conversion_rate, frozen.conversion_rate);
+                payable += 1;
+            }
+            (Err(QuotingFault::Amounts(refused)), Expectation::Rejected { reason, .. }) => {
+                assert_eq!(refused.as_str(), reason, "{} ({})", vector.id, vector.note);
+                rejected += 1;
+            }
+            (Err(refused), _) => panic!("{} ({}): {refused}", vector.id, vector.note),
         }
     }
     assert_eq!((payable, rejected), (QUOTES_PAYABLE, QUOTES_REJECTED));
