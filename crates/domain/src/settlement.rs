@@ -17,10 +17,12 @@ use crate::time::Timestamp;
 
 mod document;
 mod import;
+mod limit;
 mod object;
 
 pub use document::{Document, parse_document};
 pub use import::{ImportFault, parse};
+pub use limit::{check_outgoing_amount, largest_outgoing_amount};
 pub use object::parse_object;
 
 /// The settlement record, in the field order of the contract.
