@@ -1,5 +1,5 @@
-//! Typed ids. Ours are uuid v7 that carry their time to the microsecond, so they sort by time. An id that
-//! comes from outside may be any uuid.
+//! Typed ids. Ours are uuid v7 that carry their time to the microsecond, so they sort by time; those of the
+//! engine are uuid v8 made from what they name. An id that comes from outside may be any uuid.
 //!
 //! The delivery log relies on this: `(merchant_id, delivery_id)` is the order of the list, so no write has to
 //! keep an index on `created_at`. Older versions made ids that carry only milliseconds; among those of one
@@ -9,6 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::seams::{Entropy, random_bytes};
@@ -20,8 +21,8 @@ use crate::time::Timestamp;
 pub struct IdFault;
 
 macro_rules! id {
-    ($(#[doc = $doc:literal] $name:ident),+ $(,)?) => {$(
-        #[doc = $doc]
+    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {$(
+        $(#[doc = $doc])+
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
         pub struct $name(pub Uuid);
@@ -29,19 +30,6 @@ macro_rules! id {
         impl $name {
             /// The id of nothing: all zeros.
             pub const NIL: $name = $name(Uuid::nil());
-
-            /// A new id from the given time and fresh randomness.
-            #[must_use]
-            pub fn new(now: Timestamp, entropy: &dyn Entropy) -> $name {
-                $name(uuid_v7(now, random_bytes(entropy)))
-            }
-
-            /// The smallest id of this time: ids made at this time or later are not below it, all earlier
-            /// ones are.
-            #[must_use]
-            pub fn first_at(time: Timestamp) -> $name {
-                $name(uuid_v7(time, [0; 10]))
-            }
         }
 
         impl fmt::Display for $name {
@@ -66,7 +54,29 @@ macro_rules! id {
     )+};
 }
 
-id! {
+/// Ids of things that come into being once, at a time.
+macro_rules! timed_id {
+    ($($(#[doc = $doc:literal])+ $name:ident),+ $(,)?) => {
+        id! { $($(#[doc = $doc])+ $name),+ }
+
+        $(impl $name {
+            /// A new id from the given time and fresh randomness.
+            #[must_use]
+            pub fn new(now: Timestamp, entropy: &dyn Entropy) -> $name {
+                $name(uuid_v7(now, random_bytes(entropy)))
+            }
+
+            /// The smallest id of this time: ids made at this time or later are not below it, all earlier
+            /// ones are.
+            #[must_use]
+            pub fn first_at(time: Timestamp) -> $name {
+                $name(uuid_v7(time, [0; 10]))
+            }
+        })+
+    };
+}
+
+timed_id! {
     /// A merchant: it owns settlements, keys and at most one webhook endpoint.
     MerchantId,
     /// An API key of a merchant.
@@ -83,6 +93,36 @@ id! {
     AlertId,
     /// One request to an API, shown as `X-Request-Id` and in the log.
     RequestId,
+}
+
+id! {
+    /// A payment on its way through the engine: made from its merchant and its pay-in, so the same pay-in is
+    /// the same payment whoever tells of it. It becomes the id of the settlement.
+    PaymentId,
+    /// One thing asked of a provider: made from the payment, the kind and the number of the attempt. It is
+    /// the idempotency key: whoever lost the memory of an attempt makes the same key again.
+    OperationId,
+}
+
+impl From<PaymentId> for SettlementId {
+    fn from(id: PaymentId) -> SettlementId {
+        SettlementId(id.0)
+    }
+}
+
+/// The id that these parts always give, a uuid v8: the first 122 bits of a SHA-256. The lengths go in with
+/// the parts, so that no two lists of parts read the same.
+#[must_use]
+pub(crate) fn uuid_of(purpose: &str, parts: &[&[u8]]) -> Uuid {
+    let mut hash = Sha256::new();
+    for part in [purpose.as_bytes()].iter().chain(parts) {
+        hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(part);
+    }
+    let digest: [u8; 32] = hash.finalize().into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
 /// The twelve bits after the milliseconds are the fraction of the millisecond (RFC 9562, section 6.2, method
@@ -122,6 +162,23 @@ mod tests {
             let first = DeliveryId::first_at(*time);
             assert!(ids[..position].iter().all(|id| *id < first), "{first}");
             assert!(ids[position..].iter().all(|id| *id >= first), "{first}");
+        }
+    }
+
+    #[test]
+    fn an_id_made_from_parts_is_always_the_same_version_8_uuid() {
+        let id = uuid_of("test", &[b"ab", b"c"]);
+        assert_eq!(id, uuid_of("test", &[b"ab", b"c"]));
+        assert_eq!(id.to_string(), "a00f0094-952c-8ea2-bc01-5771273529f0");
+        assert_eq!((id.get_version_num(), id.get_variant()), (8, uuid::Variant::RFC4122));
+        for other in [
+            uuid_of("text", &[b"ab", b"c"]),
+            uuid_of("test", &[b"a", b"bc"]),
+            uuid_of("test", &[b"abc"]),
+            uuid_of("test", &[b"abc", b""]),
+            uuid_of("testab", &[b"c"]),
+        ] {
+            assert_ne!(id, other);
         }
     }
 

@@ -9,8 +9,8 @@
 //! | [`money`], [`quote`] | exact decimals, and what a merchant is paid out of an incoming amount |
 //! | [`corridor`] | what was agreed for a merchant and a pair of assets, in versions |
 //! | [`quoting`] | the amounts frozen at a provider's quote, and how what was bought is divided |
-//! | [`provider`] | the name of the system that converts and pays out |
-//! | [`actor`] | who changed something |
+//! | [`operation`], [`provider`] | what is asked of a provider, and what follows from each answer |
+//! | [`reason`], [`actor`] | why a payment is where it is, and who brought it there |
 //! | [`settlement`] | the record a merchant sees, its field order, and the notification made from it |
 //! | [`pricing`] | our earnings; no type that a merchant sees can name them |
 //! | [`delivery`] | the states of a notification delivery and its retry schedule |
@@ -22,7 +22,7 @@
 //! | [`vault`] | the master key ring: sealing webhook secrets, hashing credentials |
 //! | [`error_code`] | every code a client can match on, with its HTTP status |
 //! | [`page`] | the bounds of a list request |
-//! | [`ids`], [`time`] | typed ids, and timestamps to the microsecond |
+//! | [`ids`], [`time`], [`named`] | typed ids, timestamps to the microsecond, enums with one text a variant |
 //! | [`seams`] | the two traits through which time and randomness come in |
 
 pub mod actor;
@@ -34,11 +34,14 @@ pub mod error_code;
 pub mod event;
 pub mod ids;
 pub mod money;
+pub mod named;
+pub mod operation;
 pub mod page;
 pub mod pricing;
 pub mod provider;
 pub mod quote;
 pub mod quoting;
+pub mod reason;
 pub mod seams;
 pub mod settlement;
 pub mod signature;
