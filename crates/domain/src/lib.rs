@@ -10,6 +10,7 @@
 //! | [`corridor`] | what was agreed for a merchant and a pair of assets, in versions |
 //! | [`quoting`] | the amounts frozen at a provider's quote, and how what was bought is divided |
 //! | [`operation`], [`provider`] | what is asked of a provider, and what follows from each answer |
+//! | [`ledger`] | the books: accounts, and postings that sum to zero |
 //! | [`reason`], [`actor`] | why a payment is where it is, and who brought it there |
 //! | [`settlement`] | the record a merchant sees, its field order, and the notification made from it |
 //! | [`pricing`] | our earnings; no type that a merchant sees can name them |
@@ -33,6 +34,7 @@ pub mod endpoint;
 pub mod error_code;
 pub mod event;
 pub mod ids;
+pub mod ledger;
 pub mod money;
 pub mod named;
 pub mod operation;
