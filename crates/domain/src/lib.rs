@@ -9,6 +9,7 @@
 //! | [`money`], [`quote`] | exact decimals, and what a merchant is paid out of an incoming amount |
 //! | [`corridor`] | what was agreed for a merchant and a pair of assets, in versions |
 //! | [`quoting`] | the amounts frozen at a provider's quote, and how what was bought is divided |
+//! | [`payment`] | a pay-in on its way through the engine: its states, and what leads from one to another |
 //! | [`operation`], [`provider`] | what is asked of a provider, and what follows from each answer |
 //! | [`ledger`] | the books: accounts, and postings that sum to zero |
 //! | [`reason`], [`actor`] | why a payment is where it is, and who brought it there |
@@ -39,6 +40,7 @@ pub mod money;
 pub mod named;
 pub mod operation;
 pub mod page;
+pub mod payment;
 pub mod pricing;
 pub mod provider;
 pub mod quote;

@@ -1,0 +1,105 @@
+//! What can happen to a payment.
+
+use crate::named::named;
+use crate::operation::{News, OperationKind};
+use crate::reason::Reason;
+
+/// What happened to a payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PaymentEvent {
+    /// The engine froze its amounts at a quote.
+    Quoted,
+    /// There is no quote for it.
+    QuoteRefused(QuoteRefusal),
+    /// Its quote expired before a conversion was prepared.
+    QuoteExpired,
+    /// The engine prepared its conversion.
+    ConversionPrepared,
+    /// Its codes are equal: there is nothing to convert.
+    ConversionSkipped,
+    /// The engine prepared its payout.
+    PayoutPrepared,
+    /// Something became known of one of its operations.
+    Operation(OperationKind, News),
+    /// A step of it failed by our own fault, also when it was tried alone.
+    StepFailed,
+    /// An operator acts.
+    Operator(Act),
+}
+
+/// Why there is no quote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum QuoteRefusal {
+    /// The amount, the limits or the provider.
+    Refused,
+    /// The merchant has no corridor.
+    CurrencyNotEnabled,
+    /// The provider does not know the payer.
+    SenderNotRegistered,
+}
+
+impl QuoteRefusal {
+    /// The reason of a payment that fails by it.
+    #[must_use]
+    pub const fn reason(self) -> Reason {
+        match self {
+            Self::Refused => Reason::QuoteRefused,
+            Self::CurrencyNotEnabled => Reason::CurrencyNotEnabled,
+            Self::SenderNotRegistered => Reason::SenderNotRegistered,
+        }
+    }
+}
+
+/// What an operator can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Act {
+    /// Let the engine try again.
+    Retry,
+    /// Pay the whole incoming amount back.
+    Refund,
+    /// Stop it while nothing is in flight.
+    Cancel,
+    /// Say that the money came back.
+    Returned,
+    /// Say, with evidence, what became of the operation that nobody knows the outcome of.
+    Resolve(Outcome),
+}
+
+named! {
+    /// What an operator says became of an operation.
+    pub enum Outcome, "an outcome: paid, not_paid, converted, not_converted, refunded or not_refunded" {
+        /// The destination has the whole outgoing amount.
+        Paid = "paid",
+        /// Nothing was paid out, nor will be.
+        NotPaid = "not_paid",
+        /// It was converted.
+        Converted = "converted",
+        /// Nothing was converted, nor will be.
+        NotConverted = "not_converted",
+        /// The payer has the whole incoming amount back.
+        Refunded = "refunded",
+        /// Nothing was paid back, nor will be.
+        NotRefunded = "not_refunded",
+    }
+}
+
+impl Outcome {
+    /// The kind of operation that it speaks of.
+    #[must_use]
+    pub const fn kind(self) -> OperationKind {
+        match self {
+            Self::Paid | Self::NotPaid => OperationKind::Payout,
+            Self::Converted | Self::NotConverted => OperationKind::Conversion,
+            Self::Refunded | Self::NotRefunded => OperationKind::Refund,
+        }
+    }
+
+    /// Whether the operation was done.
+    #[must_use]
+    pub const fn is_done(self) -> bool {
+        match self {
+            Self::Paid | Self::Converted | Self::Refunded => true,
+            Self::NotPaid | Self::NotConverted | Self::NotRefunded => false,
+        }
+    }
+}
