@@ -20,6 +20,7 @@ mod merchant;
 mod migrate;
 mod operator;
 mod progress;
+mod sandbox;
 mod serve;
 mod settlement;
 mod shell;
@@ -70,6 +71,8 @@ enum Command {
     Delivery(delivery::DeliveryCommand),
     /// Receive notifications on this machine, verify and show them
     Listen(listen::Listen),
+    /// Run a provider of which nobody gets money, for development and tests
+    Sandbox(sandbox::SandboxCommand),
     /// Measure how fast this machine is, on a store of its own
     Bench(settle_bench::Bench),
     /// Print a script that completes commands in a shell
@@ -170,6 +173,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Man(command) => command.run()?,
         Command::Listen(command) => command.run().await?,
         Command::Demo(command) => command.run().await?,
+        Command::Sandbox(command) => command.run().await?,
         Command::Bench(command) => command.run().await?,
         command => return dispatch_configured(command, cli.config.as_deref()).await,
     }
@@ -205,6 +209,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         | Command::Demo(_)
         | Command::Listen(_)
         | Command::Man(_)
+        | Command::Sandbox(_)
         | Command::Openapi => {}
         Command::Delivery(command) => command.run(Context::open(config, user).await?).await?,
     }

@@ -22,7 +22,7 @@ pub use error::ConfigError;
 pub use load::{DEFAULTS, Loaded, load};
 pub use show::{Shown, shown, without_secrets};
 pub use text::parse_duration;
-pub use variables::{Environment, LISTEN_SECRET_VARIABLE, environment};
+pub use variables::{Environment, LISTEN_SECRET_VARIABLE, SANDBOX_SECRET_VARIABLE, environment};
 
 /// All settings. `defaults.toml` explains each.
 #[derive(Debug, Deserialize)]

@@ -46,5 +46,6 @@ mod operator;
 mod private;
 mod rebinding;
 mod receivers;
+mod sandbox;
 mod serve;
 mod shell;

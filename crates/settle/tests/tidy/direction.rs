@@ -51,6 +51,8 @@ const CRATES: &[Crate] = &[
         may_use: &["domain", "store", "outbox", "shards", "provider"],
         tests_may_use: &[],
     },
+    // A provider of its own: it speaks the protocol, and knows nothing of the service.
+    Crate { folder: "sandbox", may_use: &["domain", "provider"], tests_may_use: &[] },
     // Code that tests share. No `may_use` names it, so it is never part of the service.
     Crate { folder: "testing", may_use: &["store", "store-sqlite", "store-postgres"], tests_may_use: &[] },
     // For merchants, who have none of our other crates: it depends on none.
@@ -77,8 +79,8 @@ const CRATES: &[Crate] = &[
     Crate {
         folder: "settle",
         may_use: &[
-            "domain", "store", "outbox", "shards", "notify", "engine", "api", "verify", "wiring", "accounts",
-            "bench",
+            "domain", "store", "outbox", "shards", "notify", "provider", "engine", "api", "verify", "wiring",
+            "accounts", "bench", "sandbox",
         ],
         tests_may_use: &["store-sqlite", "store-postgres", "testing"],
     },
@@ -99,8 +101,9 @@ struct Reserved {
 }
 
 const SQL: &str = "SQL stands in the backends, and in the bare file that the benchmark compares them with";
-const HTTP_SERVER: &str = "HTTP is the edge: only the API, the binary that wires it, and the benchmark, \
-                           which serves a page through the same layers, know about it";
+const HTTP_SERVER: &str = "HTTP is the edge: only the API, the binary that wires it, the benchmark, which \
+                           serves a page through the same layers, and the sandbox, a service of its own, \
+                           know about it";
 const HTTP_CLIENT: &str = "whatever goes out passes the address guard or the client of the provider protocol";
 const DNS: &str = "names are resolved by the address guard only, which checks what they resolve to";
 
@@ -118,6 +121,7 @@ const ALL_BUT_DOMAIN: &[&str] = &[
     "accounts",
     "wiring",
     "bench",
+    "sandbox",
     "settle",
     "testing",
 ];
@@ -128,7 +132,12 @@ const RESERVED: &[Reserved] = &[
     Reserved { package: "rusqlite", owners: &["store-sqlite", "bench"], tests_of: &[], reason: SQL },
     Reserved { package: "sqlx", owners: &["store-postgres"], tests_of: &[], reason: SQL },
     Reserved { package: "sqlx-", owners: &["store-postgres"], tests_of: &[], reason: SQL },
-    Reserved { package: "axum", owners: &["api", "bench", "settle"], tests_of: &[], reason: HTTP_SERVER },
+    Reserved {
+        package: "axum",
+        owners: &["api", "bench", "settle", "sandbox"],
+        tests_of: &[],
+        reason: HTTP_SERVER,
+    },
     Reserved { package: "axum-", owners: &["api", "settle"], tests_of: &[], reason: HTTP_SERVER },
     Reserved {
         package: "reqwest",
