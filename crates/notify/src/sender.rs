@@ -19,6 +19,7 @@ mod connection;
 mod connector;
 mod fault;
 mod pool;
+mod tls;
 
 pub(crate) use client::HttpClient;
 pub(crate) use connector::Locate;
@@ -61,7 +62,7 @@ pub struct SenderFault(String);
 
 impl From<rustls::Error> for SenderFault {
     fn from(fault: rustls::Error) -> SenderFault {
-        SenderFault(fault.to_string())
+        SenderFault(tls::words(&fault))
     }
 }
 

@@ -1,19 +1,16 @@
-//! One delivery attempt against receivers that answer, refuse, hang, flood, lie or have the wrong
-//! certificate.
+//! One delivery attempt against receivers that answer, refuse, hang, flood or lie.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 mod alerts;
 mod receiver;
+mod tls;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use receiver::{Behaviour, Receiver};
-use rustls::ServerConfig;
-use rustls::pki_types::PrivateKeyDer;
 use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
 use settle_domain::signature::{TOLERANCE, verify};
@@ -23,7 +20,6 @@ use settle_notify::guard::stub::StubResolver;
 use settle_notify::guard::{Guard, GuardPolicy, Resolve, ResolveFault};
 use settle_notify::notification::Notification;
 use settle_notify::sender::{Attempt, AttemptFault, SendError, Sender, Transport};
-use tokio_rustls::TlsAcceptor;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Longer than any exchange that ends, also on a loaded machine.
@@ -250,68 +246,4 @@ async fn an_address_that_is_not_public_is_never_connected_to() {
 async fn a_name_without_an_address_is_a_dns_failure() {
     let attempt = sender(open_policy(), "").attempt("https://gone.example/", notification()).await.unwrap();
     assert_eq!(attempt, failed(None, AttemptFault::Dns));
-}
-
-/// A certification authority for tests, and a receiver with one of its certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
-
-impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::new(Vec::<String>::new()).unwrap();
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
-    }
-
-    fn root(&self) -> String {
-        self.0.pem()
-    }
-
-    async fn receiver(&self, change: impl FnOnce(&mut CertificateParams)) -> Receiver {
-        let mut params = CertificateParams::new(vec!["merchant.example".to_owned()]).unwrap();
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.0).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![certificate.der().clone()],
-                PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
-            )
-            .unwrap();
-        Receiver::start(response("200 OK", ""), Some(TlsAcceptor::from(Arc::new(config)))).await
-    }
-}
-
-async fn attempt_tls(sender: &Sender, host: &str, receiver: &Receiver) -> Attempt {
-    let url = format!("https://{host}:{}/hook", receiver.address.port());
-    sender.attempt(&url, notification()).await.unwrap()
-}
-
-#[tokio::test]
-async fn tls_with_a_trusted_certificate_is_delivered() {
-    let authority = Authority::new();
-    let receiver = authority.receiver(|_| {}).await;
-    let attempt = attempt_tls(&sender(open_policy(), &authority.root()), "merchant.example", &receiver).await;
-    assert!(attempt.is_delivered(), "{attempt:?}");
-    assert!(receiver.requests()[0].contains(&format!("host: merchant.example:{}", receiver.address.port())));
-}
-
-#[tokio::test]
-async fn tls_that_cannot_be_trusted_fails_with_readable_words() {
-    let authority = Authority::new();
-    let (trusting, strict) = (sender(open_policy(), &authority.root()), sender(open_policy(), ""));
-    let good = authority.receiver(|_| {}).await;
-    let expired = authority.receiver(|params| params.not_after = rcgen::date_time_ymd(2020, 1, 1)).await;
-    for (sender, host, receiver, words) in [
-        (&strict, "merchant.example", &good, "TLS: the certificate's issuer is not trusted"),
-        (&trusting, "other.example", &good, "TLS: the certificate is for another name"),
-        (&trusting, "merchant.example", &expired, "TLS: the certificate has expired"),
-    ] {
-        let attempt = attempt_tls(sender, host, receiver).await;
-        assert_eq!(attempt.fault.unwrap().to_string(), words);
-        assert_eq!(receiver.requests(), Vec::<String>::new(), "nothing was sent");
-    }
 }

@@ -62,7 +62,7 @@ impl Connector {
         let name = ServerName::try_from(host).map_err(|_| Failure::Theirs(AttemptFault::InvalidUrl))?;
         match self.tls.connect(name, stream).await {
             Ok(stream) => Ok(Box::new(stream)),
-            Err(fault) => Err(Failure::of(&fault)),
+            Err(fault) => Err(Failure::of_handshake(&fault)),
         }
     }
 }

@@ -5,10 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustls::CertificateError;
 
-/// Most characters kept of a TLS error.
-const TLS_TEXT_MAX: usize = 200;
+use super::tls;
 
 /// Why an attempt failed. Its text is the delivery's `last_error`; it never quotes a response's body.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -81,12 +79,15 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The reason in an error of the network, however deep it is wrapped.
-    pub(super) fn of(fault: &io::Error) -> Failure {
-        match SendError::of(fault) {
-            Some(error) => Failure::Ours(error),
-            None => Failure::Theirs(AttemptFault::of(fault)),
+    /// The reason why a connection that was opened did not come to TLS.
+    pub(super) fn of_handshake(fault: &io::Error) -> Failure {
+        if let Some(error) = SendError::of(fault) {
+            return Failure::Ours(error);
         }
+        Failure::Theirs(match AttemptFault::of(fault) {
+            AttemptFault::Broken => AttemptFault::Tls(tls::HANDSHAKE_CUT.to_owned()),
+            fault => fault,
+        })
     }
 
     /// The reason why an address took no connection.
@@ -148,32 +149,12 @@ impl AttemptFault {
                 return fault.clone();
             }
             if let Some(fault) = fault.downcast_ref::<rustls::Error>() {
-                // The other side writes part of this text, and could make it as long as it likes.
-                return AttemptFault::Tls(tls(fault).chars().take(TLS_TEXT_MAX).collect());
+                return AttemptFault::Tls(tls::words(fault));
             }
             // An I/O error gives the error that it wraps through `get_ref`, not through `source`.
             let wrapped = fault.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
             cause = wrapped.map(|wrapped| wrapped as &(dyn Error + 'static)).or_else(|| fault.source());
         }
         AttemptFault::Broken
-    }
-}
-
-fn tls(fault: &rustls::Error) -> String {
-    let rustls::Error::InvalidCertificate(certificate) = fault else {
-        return fault.to_string();
-    };
-    match certificate {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-            "the certificate has expired".to_owned()
-        }
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
-            "the certificate is not valid yet".to_owned()
-        }
-        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-            "the certificate is for another name".to_owned()
-        }
-        CertificateError::UnknownIssuer => "the certificate's issuer is not trusted".to_owned(),
-        other => format!("the certificate is refused: {other}"),
     }
 }

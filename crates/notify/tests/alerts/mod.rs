@@ -8,7 +8,8 @@ use settle_notify::sender::AttemptFault;
 use tokio::net::TcpListener;
 
 use crate::receiver::{Behaviour, Receiver};
-use crate::{Authority, LONG, SHORT, response};
+use crate::tls::Authority;
+use crate::{LONG, SHORT, response};
 
 const BODY: &str = "{\"event\":\"deliveries.dead\"}";
 
