@@ -1,8 +1,8 @@
 //! The docs page: one page that works offline, under a content security policy that allows no script at all.
 //!
 //! People write the guide in `page.html`; the service renders the reference below it from the OpenAPI
-//! document and the error codes, so that it says what the service does. Each sample that checks a signature
-//! is a file of its own, so that the tests run the very text that the page shows.
+//! document and the error codes, so that it says what the service does. Each receiver is a file of its own,
+//! so that the tests run the very text that the page shows.
 
 mod codes;
 mod examples;

@@ -7,7 +7,7 @@ use settle_domain::signature::{
 };
 
 use super::codes::Codes;
-use super::examples::{NOTIFICATION, VERIFIERS, Verifier, answer};
+use super::examples::{NOTIFICATION, RECEIVERS, Receiver, answer};
 use super::markup;
 use super::reference::{Group, Object, Reference};
 use crate::language::{Language, Messages};
@@ -24,7 +24,7 @@ struct Page<'a> {
     languages: Vec<&'static str>,
     headers: Headers,
     tolerance_seconds: u64,
-    verifiers: &'a [Verifier],
+    receivers: &'a [Receiver],
     notification: &'static str,
     settlements: &'static str,
 }
@@ -54,7 +54,7 @@ pub(super) fn page() -> Result<String, String> {
             delivery_id: DELIVERY_ID_HEADER,
         },
         tolerance_seconds: TOLERANCE.as_secs(),
-        verifiers: &VERIFIERS,
+        receivers: &RECEIVERS,
         notification: NOTIFICATION,
         settlements: answer("SettlementPage").unwrap_or_default(),
     };

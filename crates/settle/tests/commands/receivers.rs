@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::json;
 use settle_testing::binary::Settle;
@@ -24,21 +24,27 @@ const SECRET: &str = "whsec-ключ-1";
 struct Receiver {
     process: Child,
     address: SocketAddr,
+    /// It says what it received: who says something to a closed pipe fails.
+    _said: BufReader<ChildStdout>,
+    /// It stores what it received in the folder it runs in.
+    _folder: tempfile::TempDir,
 }
 
 impl Receiver {
     /// Starts the file whose text the docs page shows.
     fn start(program: &str, file: &str) -> Receiver {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/src/docs").join(file);
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../api/src/docs/receivers").join(file);
         let mut command = Command::new(program);
-        command.arg(file).env("WEBHOOK_SECRET", SECRET).env("PORT", "0");
+        let folder = tempfile::tempdir().unwrap();
+        command.arg(file).current_dir(&folder).env("WEBHOOK_SECRET", SECRET).env("PORT", "0");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().unwrap_or_else(|fault| panic!("{program}: {fault}"));
         // The receiver prints a line when it listens, with its address.
         let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut said = BufReader::new(process.stdout.take().unwrap());
+        said.read_line(&mut line).unwrap();
         let port: u16 = line.trim().rsplit(' ').next().unwrap().parse().unwrap();
-        Receiver { process, address: ([127, 0, 0, 1], port).into() }
+        Receiver { process, address: ([127, 0, 0, 1], port).into(), _said: said, _folder: folder }
     }
 }
 
@@ -123,9 +129,9 @@ fn check(settle: &mut Settle, receiver: &Receiver) {
 }
 
 fn the_python_receiver_takes_a_delivery_and_refuses_a_changed_one(settle: &mut Settle) {
-    check(settle, &Receiver::start("python3", "verify.py"));
+    check(settle, &Receiver::start("python3", "receiver.py"));
 }
 
 fn the_node_receiver_takes_a_delivery_and_refuses_a_changed_one(settle: &mut Settle) {
-    check(settle, &Receiver::start("node", "verify.mjs"));
+    check(settle, &Receiver::start("node", "receiver.mjs"));
 }
