@@ -18,7 +18,8 @@ pub(super) fn inline(sentence: &str) -> Value {
     Value::from_safe_string(html.trim_end().to_owned())
 }
 
-/// A block of code. A long line makes it scroll, so `tabindex` lets the keyboard reach it.
+/// A block of code. A long line makes it scroll, so `tabindex` lets the keyboard reach it. The page's script
+/// puts a button beside it.
 pub(super) fn code(text: &str, language: &str) -> Value {
     let pieces = pieces(text.trim(), language).into_iter().map(|piece| {
         let text = HtmlEscape(piece.text);
@@ -29,7 +30,8 @@ pub(super) fn code(text: &str, language: &str) -> Value {
     });
     let pieces: String = pieces.collect();
     Value::from_safe_string(format!(
-        "<pre tabindex=\"0\"><code class=\"language-{language}\">{pieces}</code></pre>"
+        "<div class=\"sample\"><pre tabindex=\"0\">\
+         <code class=\"language-{language}\">{pieces}</code></pre></div>"
     ))
 }
 
@@ -118,9 +120,9 @@ mod tests {
         let shown = |text: &str, language: &str| code(text, language).to_string();
         assert_eq!(
             shown("curl 'a#b' # c\n", "sh"),
-            "<pre tabindex=\"0\"><code class=\"language-sh\">curl \
+            "<div class=\"sample\"><pre tabindex=\"0\"><code class=\"language-sh\">curl \
              <span class=\"string\">&#x27;a#b&#x27;</span> \
-             <span class=\"comment\"># c</span></code></pre>"
+             <span class=\"comment\"># c</span></code></pre></div>"
         );
         let json = shown("{\"a\": \"b\"}", "json");
         assert!(json.contains("<span class=\"key\">&quot;a&quot;</span>"), "{json}");

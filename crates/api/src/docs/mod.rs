@@ -1,4 +1,8 @@
-//! The docs page: one page that works offline, under a content security policy that allows no script at all.
+//! The docs page: one page that works offline, under a content security policy that allows one script, by its
+//! hash.
+//!
+//! The script is ours and stands in the page. It adds buttons that copy samples, and marks in the contents
+//! where the reader is; without it nothing else is missing.
 //!
 //! People write the guide in `page.html`; the service renders the reference below it from the OpenAPI
 //! document and the error codes, so that it says what the service does. Each receiver is a file of its own,
@@ -9,6 +13,7 @@ mod examples;
 mod markup;
 mod reference;
 mod render;
+mod tables;
 #[cfg(test)]
 mod tests;
 
@@ -17,12 +22,24 @@ use std::sync::LazyLock;
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use sha2::{Digest, Sha256};
 
 use crate::error::ApiError;
 use crate::http::Asset;
 
-const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; \
-                      form-action 'none'; frame-ancestors 'none'";
+const SCRIPT: &str = include_str!("script.js");
+
+/// Nothing but the style, and the page's own script: any other text has another hash.
+static POLICY: LazyLock<Result<HeaderValue, String>> = LazyLock::new(|| {
+    let hash = BASE64.encode(Sha256::digest(SCRIPT));
+    let policy = format!(
+        "default-src 'none'; script-src 'sha256-{hash}'; style-src 'self'; img-src 'self' data:; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    );
+    HeaderValue::try_from(policy).map_err(|fault| fault.to_string())
+});
 
 static PAGE: LazyLock<Result<Asset, String>> =
     LazyLock::new(|| asset(render::page()?, "text/html; charset=utf-8"));
@@ -50,13 +67,15 @@ pub(crate) async fn style(headers: HeaderMap) -> Response {
 }
 
 fn served(asset: &Result<Asset, String>, headers: &HeaderMap) -> Response {
-    let asset = match asset {
-        Ok(asset) => asset,
-        Err(cause) => return ApiError::Internal(format!("the docs page: {cause}")).into_response(),
+    let (asset, policy) = match (asset, &*POLICY) {
+        (Ok(asset), Ok(policy)) => (asset, policy),
+        (Err(cause), _) | (_, Err(cause)) => {
+            return ApiError::Internal(format!("the docs page: {cause}")).into_response();
+        }
     };
     let mut response = asset.answer(headers);
     let answered = response.headers_mut();
-    answered.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    answered.insert(header::CONTENT_SECURITY_POLICY, policy.clone());
     answered.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     response
 }

@@ -25,6 +25,8 @@ pub(super) struct Reference {
 /// Operations on one noun.
 #[derive(Serialize)]
 pub(super) struct Group {
+    /// Where a link leads to.
+    id: String,
     name: String,
     operations: Vec<Operation>,
 }
@@ -84,7 +86,7 @@ impl Reference {
                 let name = documented.tags.iter().flatten().next().cloned().unwrap_or_default();
                 match groups.iter_mut().find(|group| group.name == name) {
                     Some(group) => group.operations.push(operation),
-                    None => groups.push(Group { name, operations: vec![operation] }),
+                    None => groups.push(Group { id: group_id(&name), name, operations: vec![operation] }),
                 }
             }
         }
@@ -97,6 +99,10 @@ impl Reference {
         let answers = operations.flat_map(|operation| &operation.answers);
         answers.flat_map(|answer| &answer.codes).map(String::as_str).collect()
     }
+}
+
+fn group_id(name: &str) -> String {
+    format!("operations-{}", name.to_lowercase().replace(' ', "-"))
 }
 
 fn operation(schemas: Schemas<'_>, method: &'static str, path: &str, documented: &Documented) -> Operation {

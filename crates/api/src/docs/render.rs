@@ -8,8 +8,8 @@ use settle_domain::signature::{
 
 use super::codes::Codes;
 use super::examples::{NOTIFICATION, RECEIVERS, Receiver, answer};
-use super::markup;
 use super::reference::{Group, Object, Reference};
+use super::{SCRIPT, markup, tables};
 use crate::language::{Language, Messages};
 
 const TEMPLATE_NAME: &str = "page.html";
@@ -27,6 +27,7 @@ struct Page<'a> {
     receivers: &'a [Receiver],
     notification: &'static str,
     settlements: &'static str,
+    script: &'static str,
 }
 
 /// The headers of a notification.
@@ -57,6 +58,7 @@ pub(super) fn page() -> Result<String, String> {
         receivers: &RECEIVERS,
         notification: NOTIFICATION,
         settlements: answer("SettlementPage").unwrap_or_default(),
+        script: SCRIPT,
     };
     rendered(&page).map_err(|fault| format!("{fault:#}"))
 }
@@ -69,6 +71,7 @@ fn rendered(page: &Page<'_>) -> Result<String, minijinja::Error> {
     environment.set_lstrip_blocks(true);
     environment.add_filter("inline", markup::inline);
     environment.add_filter("code", markup::code);
+    environment.add_filter("table", tables::table);
     environment.add_template(TEMPLATE_NAME, TEMPLATE)?;
     let html = environment.get_template(TEMPLATE_NAME)?.render(page)?;
     // The macros stand at the top of the template and leave blank lines.

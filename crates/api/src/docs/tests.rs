@@ -1,7 +1,5 @@
 //! Checks what the page must hold, and runs the receivers that it shows.
 
-use std::collections::HashSet;
-
 use minijinja::HtmlEscape;
 use settle_domain::error_code::ErrorCode;
 use settle_domain::money::Decimal;
@@ -13,6 +11,9 @@ use super::examples::{NOTIFICATION, answer};
 use super::*;
 
 mod receivers;
+mod script;
+mod structure;
+mod style;
 
 fn html() -> String {
     render::page().unwrap()
@@ -41,7 +42,7 @@ fn every_operation_is_on_the_page() {
 #[test]
 fn every_field_has_a_type_and_every_operation_a_sample_answer() {
     let html = html();
-    assert!(!html.contains("<td class=\"kind\"></td>"));
+    assert!(html.contains("class=\"kind\">") && !html.contains("class=\"kind\"></td>"));
     assert!(!html.contains("language-json\"></code>"));
 }
 
@@ -51,36 +52,11 @@ fn every_code_is_listed_once_with_its_status() {
     let rows = html.split("id=\"codes\"").nth(1).unwrap();
     assert_eq!(ErrorCode::ALL.len(), 47);
     for code in ErrorCode::ALL {
-        let heads = rows.matches(&format!("<th scope=\"row\"><code>{code}</code></th>")).count();
+        let heads = rows.matches(&format!(" id=\"code-{code}\">")).count();
         assert_eq!(heads, 1, "{code}");
     }
     for row in [">404, 405<", ">400, 413, 415<", ">500, 503<"] {
         assert!(rows.contains(row), "{row}");
-    }
-}
-
-#[test]
-fn the_page_has_no_script_no_inline_style_and_loads_nothing_from_elsewhere() {
-    let html = html();
-    let lower = html.to_lowercase();
-    assert!(!lower.contains("<script") && !lower.contains("style=") && !lower.contains("javascript:"));
-    for attribute in ["href", "src"] {
-        for url in values(&html, attribute) {
-            let is_ours = ["#", "docs/style.css", "openapi.json", "data:image/png;"];
-            assert!(is_ours.iter().any(|start| url.starts_with(start)), "{url}");
-        }
-    }
-    assert!(!include_str!("style.css").contains("url(") && !include_str!("style.css").contains("@import"));
-}
-
-#[test]
-fn every_link_within_the_page_leads_somewhere_and_every_id_is_there_once() {
-    let html = html();
-    let ids = values(&html, "id");
-    let distinct: HashSet<&str> = ids.iter().copied().collect();
-    assert_eq!(ids.len(), distinct.len());
-    for target in values(&html, "href").iter().filter_map(|url| url.strip_prefix('#')) {
-        assert!(distinct.contains(target), "{target}");
     }
 }
 
@@ -159,7 +135,7 @@ async fn the_page_and_its_style_are_served_under_the_policy() {
     ] {
         assert_eq!(response.status(), 200);
         assert_eq!(response.headers()["content-type"], content_type);
-        assert_eq!(response.headers()["content-security-policy"], POLICY);
+        assert_eq!(response.headers()["content-security-policy"], POLICY.as_ref().unwrap());
         assert_eq!(response.headers()["referrer-policy"], "no-referrer");
     }
 }
