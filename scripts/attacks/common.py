@@ -20,6 +20,9 @@ from pathlib import Path
 
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 60
+KILLED_SECONDS_MAX = 10
+# The longest command is an import of hundreds of thousands of lines.
+COMMAND_SECONDS_MAX = 600
 # What a client that measures waits for one answer at most.
 ANSWER_SECONDS_MAX = 60
 FIRST_COMPLETION = 1_767_225_600
@@ -68,7 +71,9 @@ class Service:
     def run(self, *arguments: str) -> str:
         """What a command prints."""
         command = [self.binary, *arguments]
-        done = subprocess.run(command, env=self.environment, check=False, capture_output=True, text=True)
+        done = subprocess.run(
+            command, env=self.environment, check=False, capture_output=True, text=True, timeout=COMMAND_SECONDS_MAX
+        )
         if done.returncode != 0:
             raise SystemExit(f"settle {' '.join(arguments)}: {done.stderr}{done.stdout}")
         return done.stdout.strip()
@@ -157,7 +162,7 @@ class Running:
             self.process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
+            self.process.wait(KILLED_SECONDS_MAX)
             print(f"killed: it had not stopped after {STOP_SECONDS_MAX} s", file=sys.stderr)
         return time.monotonic() - started
 

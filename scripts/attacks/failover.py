@@ -22,6 +22,8 @@ WRITERS = 4
 BEFORE_SECONDS = 5
 AFTER_SECONDS = 30
 START_SECONDS_MAX = 30
+STOP_SECONDS_MAX = 30
+PROGRAM_SECONDS_MAX = 120
 BINARIES = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
 
 
@@ -52,19 +54,20 @@ class Server:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self.folder)
         deadline = time.monotonic() + START_SECONDS_MAX
         ready = [str(BINARIES / "pg_isready"), "--quiet", "--host=127.0.0.1", f"--port={self.port}"]
-        while subprocess.run(ready, check=False).returncode != 0:
+        while subprocess.run(ready, check=False, timeout=START_SECONDS_MAX).returncode != 0:
             if time.monotonic() > deadline:
                 raise SystemExit(self.log.read_text())
             time.sleep(0.1)
 
     def ask(self, sql: str) -> str:
         command = [str(BINARIES / "psql"), "-h", "127.0.0.1", "-p", str(self.port), "-U", "postgres", "-Atc", sql, "postgres"]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PROGRAM_SECONDS_MAX)
+        return done.stdout.strip()
 
     def end(self, by: int) -> None:
         if self.process and self.process.poll() is None:
             self.process.send_signal(by)
-            self.process.wait()
+            self.process.wait(STOP_SECONDS_MAX)
 
 
 def clusters(folder: Path) -> tuple[Server, Server]:
@@ -73,12 +76,12 @@ def clusters(folder: Path) -> tuple[Server, Server]:
         shutil.chown(folder, "postgres", "postgres")
     first, second = Server(folder, "first"), Server(folder, "second")
     made = as_postgres(BINARIES / "initdb", "-D", first.data, "-U", "postgres", "-A", "trust", "-E", "UTF8")
-    subprocess.run(made, check=True, capture_output=True, cwd=folder)
+    subprocess.run(made, check=True, capture_output=True, cwd=folder, timeout=PROGRAM_SECONDS_MAX)
     with (first.data / "pg_hba.conf").open("a") as rules:
         rules.write("host replication postgres 127.0.0.1/32 trust\n")
     first.start("synchronous_standby_names=*")
     copy = as_postgres(BINARIES / "pg_basebackup", "-h", "127.0.0.1", "-p", first.port, "-U", "postgres", "-D", second.data, "-R", "-X", "stream")
-    subprocess.run(copy, check=True, capture_output=True, cwd=folder)
+    subprocess.run(copy, check=True, capture_output=True, cwd=folder, timeout=PROGRAM_SECONDS_MAX)
     second.start("synchronous_standby_names=")
     while first.ask("SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") != "1":
         time.sleep(0.1)

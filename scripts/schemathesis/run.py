@@ -46,6 +46,10 @@ CASES_PER_OPERATION_MIN = 2_000
 SEED = 20_240_229
 READY_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 20
+KILLED_SECONDS_MAX = 10
+PROGRAM_SECONDS_MAX = 60
+# Several times what a store takes on two cores.
+RUN_SECONDS_MAX = 1_800
 REQUEST_SECONDS_MAX = 10
 LOG_LINES_SHOWN = 150
 
@@ -150,7 +154,7 @@ class Service:
             self.process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
+            self.process.wait(KILLED_SECONDS_MAX)
         RUNNING.discard(self.process)
 
     def wait_until_ready(self) -> None:
@@ -189,7 +193,7 @@ class Service:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PROGRAM_SECONDS_MAX,
         )
         if done.returncode != 0:
             raise Failure(f"settle {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}{done.stdout}")
@@ -264,7 +268,11 @@ def fuzz(tool: Path, service: Service, key: str, logs: Path, cases: int, seed_nu
         )
         RUNNING.add(process)
         try:
-            return process.wait()
+            return process.wait(RUN_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(KILLED_SECONDS_MAX)
+            raise Failure(f"schemathesis did not end within {RUN_SECONDS_MAX} s") from None
         finally:
             RUNNING.discard(process)
 
@@ -278,7 +286,10 @@ def psql(statement: str) -> None:
     if tool is None:
         raise Failure("psql is not installed (Debian: postgresql-client)")
     done = subprocess.run(
-        [tool, "--no-psqlrc", "--quiet", "--dbname", url, "--command", statement], capture_output=True, text=True
+        [tool, "--no-psqlrc", "--quiet", "--dbname", url, "--command", statement],
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_SECONDS_MAX,
     )
     if done.returncode != 0:
         raise Failure(f"psql: {done.stderr}")

@@ -2,11 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use rustix::process::{Pid, kill_process};
 use serde_json::Value;
+
+pub use rustix::process::Signal;
 
 use crate::binary::Settle;
 
@@ -82,10 +85,9 @@ impl Serving {
         }
     }
 
-    /// Sends a signal, by its name.
-    pub fn signal(&self, name: &str) {
-        let script = format!("kill -{name} {}", self.id());
-        assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
+    /// Sends a signal.
+    pub fn signal(&self, signal: Signal) {
+        send_signal(&self.child, signal);
     }
 
     /// The id of its process.
@@ -108,7 +110,7 @@ impl Serving {
 
     /// Stops the service with SIGTERM; returns all log lines.
     pub fn stop(self) -> Vec<String> {
-        self.signal("TERM");
+        self.signal(Signal::TERM);
         let (code, logged) = self.stopped();
         assert_eq!(code, Some(0), "{logged:#?}");
         logged
@@ -121,6 +123,11 @@ impl Drop for Serving {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal to a process that runs, or that nobody has waited for yet.
+pub fn send_signal(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("a process of ours");
 }
 
 /// An HTTP answer.

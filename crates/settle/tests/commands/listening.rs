@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use settle_domain::event::EventType;
@@ -12,7 +12,7 @@ use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::notification::Notification;
 use settle_testing::binary::Settle;
-use settle_testing::serving::{Answer, PATIENCE, answer, send};
+use settle_testing::serving::{Answer, PATIENCE, Signal, answer, send, send_signal};
 use settle_wiring::system::SystemClock;
 
 use crate::BINARY;
@@ -115,8 +115,7 @@ impl Listening {
 
     /// Asks it to stop, as Ctrl-C does.
     pub fn interrupt(&self) {
-        let script = format!("kill -INT {}", self.child.id());
-        assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
+        send_signal(&self.child, Signal::INT);
     }
 
     /// Waits until it has ended in order; returns all of standard output and all of standard error.

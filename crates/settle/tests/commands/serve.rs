@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use settle_testing::binary::{Settle, text};
-use settle_testing::serving::{Serving, ask, get};
+use settle_testing::serving::{Serving, Signal, ask, get};
 
 use crate::BINARY;
 use crate::import::{line, lines};
@@ -43,7 +43,7 @@ fn a_merchant_reads_what_was_imported(settle: &Settle) {
 }
 
 fn sigterm_and_sigint_stop_it_with_code_0(settle: &Settle) {
-    for signal in ["TERM", "INT"] {
+    for signal in [Signal::TERM, Signal::INT] {
         let (serving, api, _) = Serving::ready(settle);
         serving.signal(signal);
         let (code, logged) = serving.stopped();
@@ -129,7 +129,7 @@ fn readyz_says_draining_while_a_request_is_finished(settle: &Settle) {
     let mut go_ahead = [0; 25];
     request.read_exact(&mut go_ahead).expect("the service wants the body");
     assert_eq!(&go_ahead, b"HTTP/1.1 100 Continue\r\n\r\n");
-    serving.signal("TERM");
+    serving.signal(Signal::TERM);
     serving.wait_for("stopping");
     let ready = get(operator, "/readyz", "");
     assert_eq!((ready.status, &ready.json()["reason"]), (503, &json!("draining")));

@@ -7,7 +7,7 @@ use settle_domain::ids::{MerchantId, SettlementId};
 use settle_store::conformance::fixtures;
 use settle_store::{BATCH_MAX, ENDED_AT_ONCE_MAX, NewDelivery, NewSettlement, Store};
 use settle_testing::binary::{Settle, block_on};
-use settle_testing::serving::{Serving, ask};
+use settle_testing::serving::{Serving, Signal, ask};
 
 use crate::BINARY;
 use crate::setup::{Setup, total};
@@ -42,7 +42,7 @@ fn clearing(store: &str, settle: Settle) {
 
     let (mut serving, _) = setup.serve();
     serving.wait_for_once("the deliveries of a cleared endpoint end in steps");
-    serving.signal("KILL");
+    serving.signal(Signal::KILL);
     serving.stopped();
     let (serving, api) = serve_without_dispatcher(&setup);
     let left = total(api, "pending", key);

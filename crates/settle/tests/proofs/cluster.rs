@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 
+use settle_testing::serving::{Signal, send_signal};
+
 /// A PostgreSQL server that ends with the test.
 pub struct Cluster {
     pub url: String,
@@ -31,18 +33,17 @@ impl Cluster {
 
     /// Restarts the server in order: it closes its connections and writes everything to the disk.
     pub fn restart(&mut self) {
-        self.signal("USR1", "with-postgres: restarted by SIGINT");
+        self.signal(Signal::USR1, "with-postgres: restarted by SIGINT");
     }
 
     /// Crashes the server, which recovers from its log.
     pub fn crash(&mut self) {
-        self.signal("USR2", "with-postgres: restarted by SIGQUIT");
+        self.signal(Signal::USR2, "with-postgres: restarted by SIGQUIT");
     }
 
     /// Sends a signal to the script, and waits until the script says that it is done.
-    fn signal(&mut self, name: &str, done: &str) {
-        let kill = format!("kill -{name} {}", self.script.id());
-        assert!(Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());
+    fn signal(&mut self, signal: Signal, done: &str) {
+        send_signal(&self.script, signal);
         let message = self.messages.next().expect("a message, unless it does not start").expect("UTF-8");
         assert_eq!(message, done);
     }

@@ -3,6 +3,7 @@
 
 use settle_testing::binary::Settle;
 use settle_testing::chance::Chance;
+use settle_testing::serving::Signal;
 
 use crate::BINARY;
 use crate::setup::{IN_FLIGHT, Setup};
@@ -31,7 +32,7 @@ fn kill_nine(store: &str, settle: Settle) {
     for _ in 0..KILLS {
         let wanted = usize::try_from(1 + chance.below(ARRIVALS_MAX)).expect("a small number");
         setup.tally.wait("enough has arrived", |tally| tally.arrivals_in_life >= wanted);
-        serving.signal("KILL");
+        serving.signal(Signal::KILL);
         let (code, logged) = serving.stopped();
         assert_eq!(code, None, "{logged:#?}");
         setup.receiver.drain();

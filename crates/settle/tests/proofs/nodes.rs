@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use settle_testing::binary::Settle;
-use settle_testing::serving::{Serving, get};
+use settle_testing::serving::{Serving, Signal, get};
 
 use crate::BINARY;
 use crate::load::{post, settlement};
@@ -86,7 +86,7 @@ pub fn stand_still(setup: &Setup, nodes: &[Node]) -> usize {
     let to = setup.receiver.address;
     let has = |node: &Node, peer: SocketAddr| has_connection(node.serving.id(), peer, to);
     let late = nodes.iter().position(|node| has(node, peers[0])).expect("one of them has sent it");
-    nodes[late].serving.signal("STOP");
+    nodes[late].serving.signal(Signal::STOP);
     setup.tally.change(|tally| tally.acknowledged += HELD);
     assert!(peers.iter().all(|peer| has(&nodes[late], *peer)), "a merchant has one node");
     let repeated = setup.tally.read().repeated_after();
@@ -105,7 +105,7 @@ pub fn wait_for_takeover(setup: &Setup) {
 pub fn come_back(setup: &Setup, late: &mut Node) {
     let held: Vec<String> = setup.tally.read().held.iter().map(|(delivery, _)| delivery.clone()).collect();
     setup.receiver.release_first();
-    late.serving.signal("CONT");
+    late.serving.signal(Signal::CONT);
     for delivery in &held {
         late.has_logged(delivery);
     }

@@ -4,6 +4,8 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use settle_testing::serving::Signal;
+
 use crate::load::Load;
 use crate::nodes::{self, Node, come_back, stand_still, wait_for_record, wait_for_takeover};
 use crate::setup::{IN_FLIGHT, Setup};
@@ -60,7 +62,7 @@ fn kill(setup: &Setup, node: Node, survivors: &[&Node]) -> Duration {
         tally.posted
     });
     let killed = Instant::now();
-    node.serving.signal("KILL");
+    node.serving.signal(Signal::KILL);
     assert_eq!(node.serving.stopped().0, None);
     let loaded = u64::try_from(setup.merchants.len() - 1).expect("few merchants");
     setup.tally.wait("each merchant is served", |tally| {
