@@ -14,19 +14,20 @@ use super::CommandError;
 use super::progress::Progress;
 use crate::output::{self, OutputFormat};
 
+mod array;
 mod lines;
 
-use lines::{Line, Lines};
+use lines::{Line, Lines, Place};
 use settle_wiring::Context;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum SettlementCommand {
-    /// Import completed settlements, one JSON object a line
+    /// Import completed settlements, one JSON object a line or one array of objects
     ///
-    /// A line has the fields of the settlement record and `merchant_id`, and may have `pricing` with
+    /// An object has the fields of the settlement record and `merchant_id`, and may have `pricing` with
     /// `provider_rate`, `spread_revenue` and `partner_commission`. Importing the same settlement again is
-    /// fine. If any line is bad nothing is imported. All of it is one transaction: on SQLite nothing else can
-    /// be written meanwhile.
+    /// fine. If any object is bad nothing is imported. All of it is one transaction: on SQLite nothing else
+    /// can be written meanwhile.
     Import(Import),
 }
 
@@ -34,7 +35,7 @@ pub(super) enum SettlementCommand {
 pub(super) struct Import {
     /// The file; - reads standard input
     file: std::path::PathBuf,
-    /// The merchant of lines that name none
+    /// The merchant of objects that name none
     #[arg(long, value_name = "MERCHANT_ID")]
     merchant: Option<MerchantId>,
     /// Also enqueue a notification of each new settlement whose merchant has a webhook
@@ -115,8 +116,8 @@ impl Import {
         if batch.is_empty() {
             return Ok(());
         }
-        let (numbers, settlements): (Vec<usize>, Vec<NewSettlement>) =
-            batch.into_iter().map(|line| (line.number, NewSettlement::from(line.settlement))).unzip();
+        let (places, settlements): (Vec<Place>, Vec<NewSettlement>) =
+            batch.into_iter().map(|line| (line.place, NewSettlement::from(line.settlement))).unzip();
         let completed = if self.notify {
             work.complete(lock, &settlements).await?
         } else {
@@ -126,9 +127,10 @@ impl Import {
             let same = |settlement: &NewSettlement| {
                 settlement.merchant_id == *merchant && settlement.settlement_id == *id
             };
-            let line = settlements.iter().rposition(same).map_or(0, |position| numbers[position]);
+            let place = settlements.iter().rposition(same).map(|position| places[position].to_string());
+            let place = place.unwrap_or_default();
             let text = format!(
-                "line {line}: settlement_id: {id} is there already with other content; nothing was imported"
+                "{place}: settlement_id: {id} is there already with other content; nothing was imported"
             );
             return Err(CommandError::Refused(text));
         }

@@ -13,6 +13,7 @@ on_both_stores! {
     the_same_again_changes_nothing,
     a_dry_run_changes_nothing,
     a_mark_before_the_first_line_is_fine,
+    an_array_is_recorded_as_lines_are,
     standard_input_is_read,
     what_can_be_read_once_is_read,
     merchant_is_for_lines_that_name_none,
@@ -111,6 +112,29 @@ fn a_dry_run_changes_nothing(settle: &Settle) {
 fn a_mark_before_the_first_line_is_fine(settle: &Settle) {
     let merchant = settle.merchant();
     assert_eq!(import(settle, &format!("\u{feff}{}", lines(&merchant, 0..2)), &[])["recorded"], 2);
+}
+
+/// A JSON array of these lines, written as a person would.
+pub fn array(lines: &str) -> String {
+    let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    serde_json::to_string_pretty(&objects).unwrap()
+}
+
+fn an_array_is_recorded_as_lines_are(settle: &Settle) {
+    let (first, second) = (settle.merchant(), settle.merchant());
+    let contents = lines(&first, 0..1_200) + &line(None, 1_200, json!({ "payin_reference": "a, b] \"c\"" }));
+    let done = import(settle, &array(&contents), &["--merchant", &second]);
+    assert_eq!(done, json!({ "recorded": 1_201, "unchanged": 0, "notified": 0 }));
+    assert_eq!(recorded(settle, &first).0, 1_200);
+    assert_eq!(recorded(settle, &second).1[0]["payin_reference"], "a, b] \"c\"");
+    assert_eq!(import(settle, &contents, &["--merchant", &second])["unchanged"], 1_201, "the same as lines");
+    for (empty, unchanged) in [("[]", 0), ("\u{feff} \n[ ]\n", 0), (array(&lines(&first, 0..1)).as_str(), 1)]
+    {
+        let done = import(settle, empty, &[]);
+        assert_eq!(done, json!({ "recorded": 0, "unchanged": unchanged, "notified": 0 }), "{empty}");
+    }
+    let piped = settle.run_with(&["settlement", "import", "-", "--json"], &array(&lines(&first, 0..2)));
+    assert_eq!(piped.json()["unchanged"], 2);
 }
 
 fn standard_input_is_read(settle: &Settle) {

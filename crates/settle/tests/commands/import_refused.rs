@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use settle_testing::binary::{Settle, text};
 
-use crate::import::{line, lines, recorded};
+use crate::import::{array, line, lines, recorded};
 
 on_both_stores! {
     every_bad_line_is_named_with_its_field,
@@ -19,6 +19,8 @@ on_both_stores! {
     a_line_that_is_too_long_is_named,
     a_file_that_is_not_there_is_named,
     many_problems_are_listed_up_to_a_limit,
+    what_is_wrong_in_an_array_is_named_with_its_element,
+    an_array_that_is_broken_is_refused_whole,
 }
 
 /// Runs an import that must be refused, and checks that it recorded nothing.
@@ -171,4 +173,35 @@ fn a_key_that_stands_there_twice_is_named(settle: &Settle) {
     let twice = good.trim_end().replacen('{', "{\"incoming_amount\":\"9.00\",", 1);
     let words = refused(settle, &merchant, &twice);
     assert!(words.contains("line 1: ") && words.contains("incoming_amount stands there twice"), "{words}");
+}
+
+fn what_is_wrong_in_an_array_is_named_with_its_element(settle: &Settle) {
+    let merchant = settle.merchant();
+    let unknown = "0190d3c4-7c00-7000-8000-0000000000ab";
+    let bad = line(Some(&merchant), 1, json!({ "incoming_amount": "1e3" }));
+    let reason = refused(settle, &merchant, &array(&(lines(&merchant, 0..1) + &bad + &bad)));
+    assert!(reason.contains("element 2: incoming_amount: "), "{reason}");
+    assert!(reason.contains("element 3: incoming_amount: "), "{reason}");
+    let reason = refused(settle, &merchant, &array(&(lines(&merchant, 0..1) + &lines(unknown, 1..2))));
+    assert!(reason.contains(&format!("element 2: merchant_id: there is no merchant {unknown}")), "{reason}");
+    let other = line(Some(&merchant), 0, json!({ "payin_reference": "another" }));
+    let reason = refused(settle, &merchant, &array(&(lines(&merchant, 0..2) + &other)));
+    assert!(reason.contains("element 3: settlement_id: "), "{reason}");
+}
+
+fn an_array_that_is_broken_is_refused_whole(settle: &Settle) {
+    let merchant = settle.merchant();
+    let good = lines(&merchant, 0..1);
+    let long = line(Some(&merchant), 1, json!({ "payin_reference": "x".repeat(70_000) }));
+    for (contents, problem) in [
+        (format!("[{good}"), "element 1: the array does not end"),
+        (format!("[{good},7]"), "element 2: not a JSON object"),
+        (format!("[{good},{{\"a\":]"), "element 2: the array does not end"),
+        (format!("[{good},]"), "element 2: there is nothing between the commas"),
+        (format!("[{good},{long}]"), "element 2: is longer than 65536 bytes"),
+        (format!("[{good}]\n{good}"), "something follows the array"),
+    ] {
+        let reason = refused(settle, &merchant, &contents);
+        assert!(reason.contains(problem), "{problem} is not in {reason}");
+    }
 }

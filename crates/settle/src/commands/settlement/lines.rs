@@ -1,6 +1,8 @@
-//! Reads an import file line by line, and names the line and the field of every problem.
+//! Reads an import file, one object a line or one array of objects, and names the place and the field of
+//! every problem.
 
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Seek};
 use std::path::Path;
@@ -9,28 +11,62 @@ use serde_json::Value;
 use settle_domain::ids::MerchantId;
 use settle_domain::settlement::{CompletedSettlement, parse, parse_object};
 
+use super::array::Elements;
 use crate::commands::CommandError;
 use crate::commands::progress::Progress;
 
-/// The longest line, in bytes.
+/// The longest line or element, in bytes.
 const LINE_BYTES_MAX: usize = 64 * 1_024;
 /// Problems that are listed in full; the others are only counted.
 const PROBLEMS_LISTED_MAX: usize = 20;
 
-/// One settlement and its line number.
+/// The mark that some programs write before the first character of UTF-8.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// How a file holds its settlements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// One object a line.
+    Lines,
+    /// One array of objects.
+    Array,
+}
+
+/// Where a settlement stands: in a line, or as an element of the array. Counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    shape: Shape,
+    number: usize,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.shape {
+            Shape::Lines => "line",
+            Shape::Array => "element",
+        };
+        write!(formatter, "{word} {}", self.number)
+    }
+}
+
+/// One settlement and its place.
 pub(super) struct Line {
-    pub number: usize,
+    pub place: Place,
     pub settlement: CompletedSettlement,
 }
 
 /// An import file that can be read more than once.
 pub(super) struct Lines {
     file: File,
+    shape: Shape,
     merchant: Option<MerchantId>,
 }
 
-/// The merchants of a file, each with the first line that names it.
-pub(super) struct Merchants(BTreeMap<MerchantId, usize>);
+/// The text of a settlement and its number.
+type Numbered = Result<(usize, Vec<u8>), CommandError>;
+
+/// The merchants of a file, each with the first place that names it.
+pub(super) struct Merchants(BTreeMap<MerchantId, Place>);
 
 impl Merchants {
     pub fn ids(&self) -> Vec<MerchantId> {
@@ -40,8 +76,8 @@ impl Merchants {
     pub fn refuse_unknown(&self, known: &[MerchantId]) -> Result<(), CommandError> {
         let known: HashSet<&MerchantId> = known.iter().collect();
         let unknown = self.0.iter().filter(|(merchant, _)| !known.contains(merchant));
-        let problems = unknown
-            .map(|(merchant, line)| format!("line {line}: merchant_id: there is no merchant {merchant}"));
+        let problems =
+            unknown.map(|(merchant, place)| format!("{place}: merchant_id: there is no merchant {merchant}"));
         let mut problems: Vec<String> = problems.collect();
         let unlisted = problems.len().saturating_sub(PROBLEMS_LISTED_MAX);
         problems.truncate(PROBLEMS_LISTED_MAX);
@@ -54,14 +90,15 @@ impl Lines {
     /// temporary file.
     pub fn open(path: &Path, merchant: Option<MerchantId>) -> Result<Lines, CommandError> {
         let refused = |fault: io::Error| CommandError::Refused(format!("{}: {fault}", path.display()));
-        let file = if path == Path::new("-") {
+        let mut file = if path == Path::new("-") {
             spooled(&mut io::stdin().lock()).map_err(refused)?
         } else {
             let mut file = File::open(path).map_err(refused)?;
             let is_file = file.metadata().map_err(refused)?.is_file();
             if is_file { file } else { spooled(&mut file).map_err(refused)? }
         };
-        Ok(Lines { file, merchant })
+        let shape = shape(&mut file).map_err(refused)?;
+        Ok(Lines { file, shape, merchant })
     }
 
     pub fn bytes(&self) -> io::Result<u64> {
@@ -72,13 +109,13 @@ impl Lines {
     pub fn check(&self, progress: &Progress) -> Result<Merchants, CommandError> {
         let mut merchants = BTreeMap::new();
         let (mut problems, mut unlisted) = (Vec::new(), 0);
-        self.each(progress, |number, text| {
+        self.each(progress, |place, text| {
             match self.parse(&text) {
                 Ok(settlement) => {
-                    merchants.entry(settlement.merchant_id).or_insert(number);
+                    merchants.entry(settlement.merchant_id).or_insert(place);
                 }
                 Err(found) if problems.len() < PROBLEMS_LISTED_MAX => {
-                    problems.extend(found.into_iter().map(|problem| format!("line {number}: {problem}")));
+                    problems.extend(found.into_iter().map(|problem| format!("{place}: {problem}")));
                 }
                 Err(found) => unlisted += found.len(),
             }
@@ -93,51 +130,63 @@ impl Lines {
         &'a self,
         progress: &'a Progress,
     ) -> Result<impl Iterator<Item = Result<Line, CommandError>> + 'a, CommandError> {
-        let numbered = self.numbered()?;
-        Ok(numbered.filter_map(move |numbered| {
-            let (number, text) = match numbered {
-                Ok(numbered) => numbered,
+        let texts = self.texts()?;
+        Ok(texts.filter_map(move |text| {
+            let (place, text) = match text {
+                Ok(text) => text,
                 Err(fault) => return Some(Err(fault)),
             };
             progress.advance(text.len() + 1);
             if text.trim_ascii().is_empty() {
                 return None;
             }
-            // Pass one accepted this line, so somebody has changed the file since.
+            // Pass one accepted this text, so somebody has changed the file since.
             let parsed = self
                 .parse(&text)
-                .map_err(|_| CommandError::Refused(format!("line {number}: the file has changed")));
-            Some(parsed.map(|settlement| Line { number, settlement }))
+                .map_err(|_| CommandError::Refused(format!("{place}: the file has changed")));
+            Some(parsed.map(|settlement| Line { place, settlement }))
         }))
     }
 
     fn each(
         &self,
         progress: &Progress,
-        mut take: impl FnMut(usize, Vec<u8>) -> Result<(), CommandError>,
+        mut take: impl FnMut(Place, Vec<u8>) -> Result<(), CommandError>,
     ) -> Result<(), CommandError> {
-        for numbered in self.numbered()? {
-            let (number, text) = numbered?;
+        for text in self.texts()? {
+            let (place, text) = text?;
             progress.advance(text.len() + 1);
             if !text.trim_ascii().is_empty() {
-                take(number, text)?;
+                take(place, text)?;
             }
         }
         Ok(())
     }
 
-    fn numbered(
+    /// The text of each settlement and its place, from the start of the file.
+    fn texts(
         &self,
-    ) -> Result<impl Iterator<Item = Result<(usize, Vec<u8>), CommandError>> + '_, CommandError> {
+    ) -> Result<impl Iterator<Item = Result<(Place, Vec<u8>), CommandError>> + '_, CommandError> {
         let mut file = &self.file;
         file.rewind()?;
         let mut reader = BufReader::with_capacity(LINE_BYTES_MAX, file);
-        let mut number = 0;
-        Ok(std::iter::from_fn(move || {
-            number += 1;
-            let line = bounded_line(&mut reader, number).transpose();
-            line.map(|line| line.map(|text| (number, without_mark(number, text))))
-        }))
+        let numbered: Box<dyn Iterator<Item = Numbered>> = match self.shape {
+            Shape::Lines => {
+                let mut number = 0;
+                Box::new(std::iter::from_fn(move || {
+                    number += 1;
+                    let line = bounded_line(&mut reader, number).transpose();
+                    line.map(|line| line.map(|text| (number, without_mark(number, text))))
+                }))
+            }
+            Shape::Array => {
+                skip_blank(&mut reader)?;
+                reader.consume(b"[".len());
+                Box::new(Elements::new(reader, LINE_BYTES_MAX))
+            }
+        };
+        let shape = self.shape;
+        Ok(numbered.map(move |text| text.map(|(number, text)| (Place { shape, number }, text))))
     }
 
     fn parse(&self, text: &[u8]) -> Result<CompletedSettlement, Vec<String>> {
@@ -149,8 +198,32 @@ impl Lines {
     }
 }
 
-/// Why a line is not a JSON object. The parser's own line number is cut off: for the parser each line is line
-/// 1.
+/// An array, if the first character that is no white space is its bracket.
+fn shape(file: &mut File) -> io::Result<Shape> {
+    file.rewind()?;
+    let first = skip_blank(&mut BufReader::new(file))?;
+    Ok(if first == Some(b'[') { Shape::Array } else { Shape::Lines })
+}
+
+/// Reads to the first byte that is neither part of the mark nor white space, and gives it.
+fn skip_blank(reader: &mut impl BufRead) -> io::Result<Option<u8>> {
+    if reader.fill_buf()?.starts_with(MARK) {
+        reader.consume(MARK.len());
+    }
+    loop {
+        let chunk = reader.fill_buf()?;
+        let blank = chunk.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let first = chunk.get(blank).copied();
+        let is_end = chunk.is_empty();
+        reader.consume(blank);
+        if first.is_some() || is_end {
+            return Ok(first);
+        }
+    }
+}
+
+/// Why a text is not a JSON object. The parser's own line number is cut off: for the parser each line is line
+/// 1, and so is the first line of an element.
 fn not_an_object(fault: &serde_json::Error) -> String {
     let text = fault.to_string();
     let reason = text.split(" at line ").next().unwrap_or(&text);
@@ -164,9 +237,9 @@ fn spooled(source: &mut impl io::Read) -> io::Result<File> {
     Ok(file)
 }
 
-/// The text without the mark that some programs write before the first line of UTF-8.
+/// A line without the mark, if it is the first.
 fn without_mark(number: usize, text: Vec<u8>) -> Vec<u8> {
-    match text.strip_prefix(b"\xEF\xBB\xBF") {
+    match text.strip_prefix(MARK) {
         Some(rest) if number == 1 => rest.to_vec(),
         _ => text,
     }
