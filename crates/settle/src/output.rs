@@ -11,6 +11,12 @@ use std::io::{self, Write};
 use clap::Args;
 use serde::Serialize;
 
+mod columns;
+
+pub use columns::{Column, Fitted, fitted, terminal_width};
+
+use columns::{GAP, width};
+
 /// How a command prints what it made or found.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct OutputFormat {
@@ -89,16 +95,20 @@ fn escaped(
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<Cow<'_, str>>> =
         rows.iter().map(|row| row.iter().map(|cell| harmless_line(cell)).collect()).collect();
-    let mut widths: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    let mut widths: Vec<usize> = head.iter().map(|cell| width(cell)).collect();
     for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+        for (widest, cell) in widths.iter_mut().zip(row) {
+            *widest = (*widest).max(width(cell));
         }
     }
     let line = |cells: Vec<&str>| {
-        let padded: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        padded.join("  ").trim_end().to_owned()
+        let padding = |cell: &str, widest: usize| " ".repeat(widest.saturating_sub(width(cell)) + GAP);
+        let padded: String = cells
+            .iter()
+            .zip(&widths)
+            .map(|(cell, widest)| cell.to_string() + &padding(cell, *widest))
+            .collect();
+        padded.trim_end().to_owned()
     };
     let mut lines = vec![line(head.to_vec())];
     lines.extend(rows.iter().map(|row| line(row.iter().map(AsRef::as_ref).collect())));

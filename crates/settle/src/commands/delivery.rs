@@ -11,19 +11,33 @@ use settle_store::DeliveryFilter;
 use settle_wiring::{Context, User};
 
 use super::CommandError;
-use crate::output;
+use crate::output::{self, Column, Fitted};
 
 mod list;
 mod redeliver;
+mod show;
 mod when;
 
-/// Characters of an error that the table shows.
-const ERROR_CHARACTERS_MAX: usize = 60;
+/// The columns of the table. On a narrow terminal an operator first needs to know which delivery stands how,
+/// and why; `settle delivery show` tells the rest.
+const COLUMNS: [Column; 9] = [
+    Column { head: "DELIVERY_ID", rank: 0, cut_to: None },
+    Column { head: "MERCHANT_ID", rank: 5, cut_to: None },
+    Column { head: "STATUS", rank: 1, cut_to: None },
+    Column { head: "ATTEMPTS", rank: 2, cut_to: None },
+    Column { head: "CREATED_AT", rank: 4, cut_to: None },
+    Column { head: "NEXT_OR_DELIVERED", rank: 7, cut_to: None },
+    Column { head: "RESPONSE", rank: 6, cut_to: None },
+    Column { head: "LAST_ERROR", rank: 3, cut_to: Some(16) },
+    Column { head: "URL", rank: 8, cut_to: Some(20) },
+];
 
 #[derive(Debug, Subcommand)]
 pub(super) enum DeliveryCommand {
     /// List deliveries, newest first
     List(list::List),
+    /// Show all that is known of one delivery
+    Show(show::Show),
     /// Send dead deliveries again: those that are named, or all that a filter finds
     ///
     /// Named ones are requeued together: all of them or, if one is unknown or not dead, none. What a filter
@@ -35,12 +49,13 @@ pub(super) enum DeliveryCommand {
 impl DeliveryCommand {
     /// How it uses the store.
     pub(super) fn user(&self) -> User {
-        if matches!(self, Self::List(_)) { User::Reader } else { User::Command }
+        if matches!(self, Self::List(_) | Self::Show(_)) { User::Reader } else { User::Command }
     }
 
     pub(super) async fn run(self, context: Context) -> Result<(), CommandError> {
         match self {
             Self::List(command) => command.run(&context).await,
+            Self::Show(command) => command.run(&context).await,
             Self::Redeliver(command) => command.run(&context).await,
         }
     }
@@ -89,19 +104,10 @@ impl From<(MerchantId, Delivery)> for Printed {
     }
 }
 
-fn table(deliveries: &[Printed]) -> String {
-    let head = [
-        "DELIVERY_ID",
-        "MERCHANT_ID",
-        "STATUS",
-        "ATTEMPTS",
-        "CREATED_AT",
-        "NEXT_OR_DELIVERED",
-        "RESPONSE",
-        "LAST_ERROR",
-        "URL",
-    ];
-    output::table(&head, &deliveries.iter().map(row).collect::<Vec<_>>())
+/// The deliveries as a table: as wide as the terminal, and whole where there is none.
+fn table(deliveries: &[Printed]) -> Fitted {
+    let rows: Vec<Vec<String>> = deliveries.iter().map(row).collect();
+    output::fitted(&COLUMNS, &rows, output::terminal_width())
 }
 
 fn row(Printed { merchant_id, delivery }: &Printed) -> Vec<String> {
@@ -119,7 +125,7 @@ fn row(Printed { merchant_id, delivery }: &Printed) -> Vec<String> {
         to_the_second(delivery.created_at),
         or_none(time.map(to_the_second)),
         or_none(delivery.response_status.map(|status| status.to_string())),
-        or_none(delivery.last_error.as_deref().map(shown)),
+        or_none(delivery.last_error.clone()),
         delivery.url.clone(),
     ]
 }
@@ -131,32 +137,7 @@ fn to_the_second(time: Timestamp) -> String {
     format!("{second}Z")
 }
 
-/// An error in one cell. Endpoints write parts of it, so control characters become blanks: they must neither
-/// break the table nor control the terminal.
-fn shown(error: &str) -> String {
-    let mut characters = error.chars();
-    let visible = |character: char| if character.is_control() { ' ' } else { character };
-    let mut text: String = characters.by_ref().take(ERROR_CHARACTERS_MAX).map(visible).collect();
-    if characters.next().is_some() {
-        text.push('…');
-    }
-    text
-}
-
 /// A number of deliveries, in words.
 fn counted(number: usize) -> String {
     if number == 1 { "1 delivery".to_owned() } else { format!("{number} deliveries") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_error_fits_its_cell() {
-        assert_eq!(shown("tls:\u{1b}[31m\nbad"), "tls: [31m bad");
-        let long = "é".repeat(ERROR_CHARACTERS_MAX);
-        assert_eq!(shown(&long), long);
-        assert_eq!(shown(&format!("{long}é")), format!("{long}…"));
-    }
 }

@@ -1,4 +1,4 @@
-//! `settle delivery list | redeliver`.
+//! `settle delivery list | show | redeliver`.
 
 use settle_domain::delivery::{Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy};
 use settle_domain::ids::MerchantId;
@@ -10,6 +10,8 @@ use settle_testing::binary::{Settle, block_on};
 mod list;
 mod redeliver;
 mod redeliver_refused;
+mod show;
+mod terminal;
 
 const URL: &str = "https://merchant.example/hook";
 const OTHER_URL: &str = "https://other.example/hook";

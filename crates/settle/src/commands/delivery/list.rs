@@ -41,7 +41,14 @@ impl List {
         let more = found.len() > limit;
         found.truncate(limit);
         let listed = Listed { deliveries: found.into_iter().map(Printed::from).collect() };
-        output::print(self.format, &listed, || table(&listed.deliveries))?;
+        let table = table(&listed.deliveries);
+        output::print(self.format, &listed, || table.text)?;
+        if !self.format.json && !table.left_out.is_empty() {
+            let left_out = table.left_out.join(", ");
+            output::print_note(&format!(
+                "This terminal is too narrow for {left_out}: see settle delivery show DELIVERY_ID, or --json."
+            ))?;
+        }
         if more {
             output::print_note(&format!(
                 "There are more than these {limit}: see more with --limit, or less with --merchant, --status, \

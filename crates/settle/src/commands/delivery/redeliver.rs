@@ -127,7 +127,7 @@ impl Requeued {
         };
         let mut text = format!("{} would be requeued.", counted(self.matched));
         if !deliveries.is_empty() {
-            text = format!("{text}\n\n{}", table(deliveries));
+            text = format!("{text}\n\n{}", table(deliveries).text);
         }
         match self.matched.saturating_sub(deliveries.len()) {
             0 => text,
