@@ -45,6 +45,38 @@ fn the_version_says_the_commit() {
     assert!(rest.is_empty() || is_commit(rest), "{rest:?}");
 }
 
+/// As `settle merchant list | head -1` where `head` has ended already.
+#[test]
+fn no_listing_fails_because_nobody_reads_it() {
+    let settle = Settle::sqlite(BINARY);
+    let merchant = settle.merchant();
+    let file = settle.write("import.jsonl", "");
+    for arguments in [
+        &["merchant", "list"][..],
+        &["merchant", "list", "--json"],
+        &["merchant", "create", "Second"],
+        &["key", "list", &merchant],
+        &["operator", "list"],
+        &["delivery", "list"],
+        &["delivery", "list", "--json"],
+        &["delivery", "redeliver", "--all", "--dry-run"],
+        &["settlement", "import", text(&file)],
+        &["master-key", "status"],
+        &["config", "show"],
+        &["config", "defaults"],
+        &["doctor"],
+        &["completions", "fish"],
+        &["--help"],
+        &["--version"],
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let output = settle.command(arguments).stdin(Stdio::null()).stdout(writer).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.is_empty(), "{arguments:?}: {said}");
+    }
+}
+
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let settle = Settle::sqlite(BINARY);
