@@ -9,6 +9,7 @@ use settle_wiring::{Context, User};
 
 use crate::logging;
 
+mod access;
 mod config_show;
 mod delivery;
 mod demo;
@@ -195,7 +196,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         _ => User::Command,
     };
     match command {
-        Command::Serve(command) => command.run(config).await?,
+        Command::Serve(command) => command.run(config, &sources).await?,
         Command::Migrate => migrate::run(&config).await?,
         Command::Doctor(command) => return command.run(&config).await,
         Command::Config(command) => command.run(&config, &sources)?,

@@ -92,7 +92,7 @@ impl Demo {
         let recorder = Recorder::start(context.service_outbox(wake.clone()));
         let (end, ending) = watch::channel(false);
         let bound = Bound { api: Some(api), operator: Some(operator) };
-        let service = Serve::on(bound).serve(context, metrics, wake, ending, draining);
+        let service = Serve::on(bound, tokio::sync::oneshot::channel().0).serve(context, metrics, wake, ending, draining);
         let show = |shop: &'static str| move |arrival: &Arrival| tell(&story::arrived(shop, arrival));
         let ended = async {
             tokio::select! {

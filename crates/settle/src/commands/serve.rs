@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use figment::Figment;
 use futures::FutureExt;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::process::{Resource, Rlimit};
@@ -29,10 +30,14 @@ use settle_wiring::system::{SystemClock, SystemEntropy};
 use settle_wiring::{Context, DispatchParts, User, WiringError};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::CommandError;
+
+pub(super) mod dev;
+
+use dev::Development;
 
 /// The upper ends of the latency histogram's buckets, in seconds.
 const LATENCY_BUCKETS: [f64; 12] =
@@ -56,9 +61,20 @@ pub(super) struct Serve {
     /// Serve although rows need a master key that is not in the ring: what they hold does not work
     #[arg(long)]
     without_lost_keys: bool,
+    /// Serve a test suite or your own machine: a temporary data folder, webhooks to this machine, and a
+    /// merchant, a key and an operator's token as one JSON line on standard output
+    ///
+    /// The line has `api_url`, `operator_url`, `merchant_id`, `api_key` and `operator_token`, and comes when
+    /// both listeners answer. Settings count as ever; a data folder that is set is used and kept, and a port
+    /// that is not set may be another one if it is taken. What looks like a real installation is refused.
+    #[arg(long, conflicts_with_all = ["role", "without_lost_keys"])]
+    dev: bool,
     /// Listeners that are bound already.
     #[arg(skip)]
     bound: Bound,
+    /// Told when both listeners answer.
+    #[arg(skip)]
+    ready: Option<oneshot::Sender<()>>,
 }
 
 /// Listeners to serve on. The settings say where to bind those that are missing.
@@ -79,16 +95,21 @@ enum Role {
 }
 
 impl Serve {
-    /// All parts, on the given listeners.
-    pub(super) fn on(bound: Bound) -> Serve {
-        Serve { bound, ..Serve::default() }
+    /// All parts, on the given listeners. Tells `ready` when both answer.
+    pub(super) fn on(bound: Bound, ready: oneshot::Sender<()>) -> Serve {
+        Serve { bound, ready: Some(ready), ..Serve::default() }
     }
 
     fn runs(&self, role: Role) -> bool {
         self.role.is_empty() || self.role.contains(&role)
     }
 
-    pub(super) async fn run(self, config: Config) -> Result<(), CommandError> {
+    pub(super) async fn run(mut self, mut config: Config, sources: &Figment) -> Result<(), CommandError> {
+        let mut development = None;
+        if self.dev {
+            let (prepared, bound) = Development::prepare(&mut config, sources).await?;
+            (development, self.bound) = (Some(prepared), bound);
+        }
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone(), config.shutdown.delay)?;
         let metrics = start_metrics()?;
@@ -96,7 +117,14 @@ impl Serve {
             context = self.open(config) => context?,
             () = stopped(stop.clone()) => return Ok(()),
         };
-        self.serve(context, metrics, Wake::default(), stop, draining).await
+        let access = match &development {
+            Some(development) => Some(development.open(&context).await?),
+            None => None,
+        };
+        let (is_ready, ready) = oneshot::channel();
+        self.ready = Some(is_ready);
+        let served = self.serve(context, metrics, Wake::default(), stop, draining);
+        tokio::try_join!(served, dev::announce(access, ready)).map(drop)
     }
 
     /// Opens the store, and refuses a ring that lacks a key which rows need.
@@ -150,6 +178,10 @@ impl Serve {
             let (bound, address) = (self.bound.operator.take(), context.config.operator.listen);
             let listener = listen(bound, "operator.listen", address).await?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
+            if let Some(ready) = self.ready.take() {
+                // Nobody may want to know.
+                let _ = ready.send(());
+            }
             let limits = ServerLimits {
                 connections_max: OPERATOR_CONNECTIONS_MAX,
                 connections_per_source: OPERATOR_CONNECTIONS_PER_SOURCE,

@@ -31,6 +31,7 @@ mod bench;
 mod config;
 mod delivery;
 mod demo;
+mod dev;
 mod doctor;
 mod import;
 mod import_refused;
