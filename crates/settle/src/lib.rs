@@ -4,9 +4,11 @@
 //! |---|---|
 //! | [`commands`] | one file per command |
 //! | `receiver` | a receiver of notifications for development |
+//! | `shells` | words that every shell reads alike |
 //! | [`output`] | what commands print: text for people, JSON for programs |
 
 pub mod commands;
 mod logging;
 pub mod output;
 mod receiver;
+mod shells;

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use anstream::{AutoStream, ColorChoice};
 use settle_wiring::config::{Config, LogFormat};
 use tracing_subscriber::EnvFilter;
 
@@ -19,7 +20,8 @@ pub fn start(config: &Config) -> Result<(), LogError> {
     let started = if json {
         logs.json().flatten_event(true).with_span_list(false).try_init()
     } else {
-        logs.with_ansi(std::io::stderr().is_terminal()).try_init()
+        // A terminal, unless NO_COLOR or its kind says otherwise.
+        logs.with_ansi(AutoStream::choice(&std::io::stderr()) != ColorChoice::Never).try_init()
     };
     started.map_err(|fault| LogError(fault.to_string()))
 }
