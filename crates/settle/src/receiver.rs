@@ -1,5 +1,5 @@
 //! A receiver of notifications for a developer's machine: it verifies them, tells new ones from repeated
-//! ones, and answers as it is told to.
+//! ones, and answers as it is told to, or as a developer's app does to which it passes them on.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,9 +20,11 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 mod arrival;
+mod forward;
 mod seen;
 
 pub(crate) use arrival::{Arrival, Tally, Verdict};
+pub(crate) use forward::App;
 
 use seen::Seen;
 
@@ -69,6 +71,7 @@ impl Default for Behaviour {
 pub(crate) struct Receiver {
     listener: TcpListener,
     desk: Desk,
+    app: Option<App>,
 }
 
 impl Receiver {
@@ -91,7 +94,12 @@ impl Receiver {
                 tally: Tally::default(),
             }),
         };
-        Ok(Receiver { listener, desk })
+        Ok(Receiver { listener, desk, app: None })
+    }
+
+    /// Passes good notifications on to an app, and answers as the app does.
+    pub(crate) fn forwarding_to(self, app: Option<App>) -> Receiver {
+        Receiver { app, ..self }
     }
 
     /// The address on which the receiver listens.
@@ -100,7 +108,8 @@ impl Receiver {
     }
 
     /// Takes notifications until `stop` ends, and returns how many there were. `show` gets each of them
-    /// before its answer is sent. At the end, answers that are still delayed are sent at once.
+    /// before its answer is sent, and after the app has answered. At the end, answers that are still delayed
+    /// are sent at once.
     pub(crate) async fn run(
         self,
         show: impl Fn(&Arrival) + Send + Sync + 'static,
@@ -108,7 +117,8 @@ impl Receiver {
     ) -> Tally {
         let desk = Arc::new(self.desk);
         let (stopped, stopping) = watch::channel(false);
-        let state = Running { desk: desk.clone(), show: Arc::new(show), stopping };
+        let state =
+            Running { desk: desk.clone(), show: Arc::new(show), app: self.app.map(Arc::new), stopping };
         // A merchant may choose any path.
         let router = Router::new().fallback(take).layer(DefaultBodyLimit::max(BODY_BYTES_MAX));
         let stop = async move {
@@ -125,6 +135,7 @@ impl Receiver {
 struct Running {
     desk: Arc<Desk>,
     show: Arc<dyn Fn(&Arrival) + Send + Sync>,
+    app: Option<Arc<App>>,
     stopping: watch::Receiver<bool>,
 }
 
@@ -173,6 +184,7 @@ impl Desk {
                     status: behaviour.status.as_u16(),
                     reason: None,
                     settlement: Some(event.settlement),
+                    forwarded: None,
                 }
             }
             Err(refusal) => Arrival {
@@ -183,6 +195,7 @@ impl Desk {
                 status: refusal.status.as_u16(),
                 reason: Some(refusal.reason),
                 settlement: None,
+                forwarded: None,
             },
         };
         received.tally.count(arrival.verdict);
@@ -205,8 +218,15 @@ async fn take(State(running): State<Running>, request: Request) -> Response {
     }
     let headers = request.headers().clone();
     let body = read(request).await;
+    let received = body.as_ref().map_or_else(|_| Bytes::new(), Bytes::clone);
     let behaviour = *running.desk.behaviour.borrow();
-    let arrival = running.desk.judge(&headers, body, behaviour);
+    let mut arrival = running.desk.judge(&headers, body, behaviour);
+    if let (Some(app), None) = (&running.app, &arrival.reason) {
+        let (status, forwarded) = app.pass_on(&headers, received).await;
+        (arrival.status, arrival.forwarded) = (status.as_u16(), Some(forwarded));
+        (running.show)(&arrival);
+        return status.into_response();
+    }
     (running.show)(&arrival);
     if let Some(reason) = arrival.reason {
         let status = StatusCode::from_u16(arrival.status).unwrap_or(StatusCode::BAD_REQUEST);

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::CommandError;
 use crate::output::{self, OutputFormat};
-use crate::receiver::{Arrival, Behaviour, Receiver};
+use crate::receiver::{App, Arrival, Behaviour, Receiver};
 
 #[derive(Debug, Args)]
 pub(super) struct Listen {
@@ -32,6 +32,9 @@ pub(super) struct Listen {
     /// Wait before answering them, as in 15s or 1m
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     delay: Option<Duration>,
+    /// Pass good notifications on to your app, as they came, and answer as it does: a http URL
+    #[arg(long, value_name = "URL", conflicts_with_all = ["status", "delay"])]
+    forward_to: Option<App>,
     /// Print each notification as one JSON object on one line
     #[arg(long)]
     json: bool,
@@ -55,7 +58,12 @@ impl Listen {
             let port = self.port;
             CommandError::Refused(format!("--port: cannot listen on 127.0.0.1:{port}: {fault}"))
         })?;
-        output::print_note(&hint(receiver.address()?))?;
+        let address = receiver.address()?;
+        if self.forward_to.as_ref().is_some_and(|app| app.is_at(address)) {
+            return Err(CommandError::Refused("--forward-to: is this listener itself".to_owned()));
+        }
+        output::print_note(&hint(address))?;
+        let receiver = receiver.forwarding_to(self.forward_to);
 
         let format = OutputFormat { json: self.json };
         let (failed, mut failure) = mpsc::channel(1);

@@ -6,7 +6,11 @@ use serde::Serialize;
 use settle_domain::time::Timestamp;
 use settle_verify::Settlement;
 
+use super::forward::Forwarded;
 use crate::output::harmless_line;
+
+/// Characters of an app's answer that a line shows.
+const ANSWER_CHARACTERS_MAX: usize = 200;
 
 /// The verdict on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -39,10 +43,13 @@ pub(crate) struct Arrival {
     pub(crate) reason: Option<String>,
     /// The settlement of the notification.
     pub(crate) settlement: Option<Settlement>,
+    /// What the app said to which it was passed on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) forwarded: Option<Forwarded>,
 }
 
 impl fmt::Display for Arrival {
-    /// A line, and two more for a settlement.
+    /// A line, two more for a settlement, and one for the answer of an app.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
             Verdict::New => "NEW",
@@ -59,8 +66,27 @@ impl fmt::Display for Arrival {
         if let Some(reason) = &self.reason {
             write!(formatter, "  {}", plain(reason))?;
         }
-        self.settlement.as_ref().map_or(Ok(()), |settlement| write_settlement(formatter, settlement))
+        if let Some(settlement) = &self.settlement {
+            write_settlement(formatter, settlement)?;
+        }
+        self.forwarded.as_ref().map_or(Ok(()), |forwarded| write_forwarded(formatter, forwarded))
     }
+}
+
+fn write_forwarded(formatter: &mut fmt::Formatter<'_>, forwarded: &Forwarded) -> fmt::Result {
+    let url = plain(&forwarded.url);
+    let Some(status) = forwarded.status else {
+        let error = forwarded.error.as_deref().unwrap_or("no answer");
+        return write!(formatter, "\n    {url} gave no answer: {}", plain(error));
+    };
+    write!(formatter, "\n    {url} answered {status}")?;
+    let Some(body) = &forwarded.body else {
+        return write!(formatter, ", with more than is read here");
+    };
+    let mut characters = body.trim().chars();
+    let shown: String = characters.by_ref().take(ANSWER_CHARACTERS_MAX).collect();
+    let more = if characters.next().is_some() { "…" } else { "" };
+    if shown.is_empty() { Ok(()) } else { write!(formatter, ": {}{more}", plain(&shown)) }
 }
 
 fn write_settlement(formatter: &mut fmt::Formatter<'_>, settlement: &Settlement) -> fmt::Result {

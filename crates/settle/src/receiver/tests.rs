@@ -25,7 +25,7 @@ async fn running() -> (Running, watch::Sender<Behaviour>) {
     let clock = Arc::new(ManualClock::at(sent_at()));
     let receiver = Receiver::bind(0, &secret(), behaviour, clock).await.unwrap();
     let (_, stopping) = watch::channel(false);
-    (Running { desk: Arc::new(receiver.desk), show: Arc::new(|_| ()), stopping }, sender)
+    (Running { desk: Arc::new(receiver.desk), show: Arc::new(|_| ()), app: None, stopping }, sender)
 }
 
 fn signed(number: u128, body: &str) -> Notification {

@@ -33,6 +33,7 @@ mod delivery;
 mod demo;
 mod dev;
 mod doctor;
+mod forward;
 mod import;
 mod import_refused;
 mod key;

@@ -104,7 +104,8 @@ const SQL: &str = "SQL stands in the backends, and in the bare file that the ben
 const HTTP_SERVER: &str = "HTTP is the edge: only the API, the binary that wires it, the benchmark, which \
                            serves a page through the same layers, and the sandbox, a service of its own, \
                            know about it";
-const HTTP_CLIENT: &str = "whatever goes out passes the address guard or the client of the provider protocol";
+const HTTP_CLIENT: &str = "whatever goes out passes the address guard or the client of the provider protocol; \
+                           `settle listen` alone calls a developer's own app";
 const DNS: &str = "names are resolved by the address guard only, which checks what they resolve to";
 
 const ASYNC: &str = "the domain has no I/O and no async, so that every rule is tested as a plain function";
@@ -151,7 +152,7 @@ const RESERVED: &[Reserved] = &[
 
 /// Libraries whose features decide whether they are a client or a server.
 const CLIENT_BY_FEATURE: &[&str] = &["hyper", "hyper-util"];
-const CLIENT_OWNERS: &[&str] = &["notify", "provider"];
+const CLIENT_OWNERS: &[&str] = &["notify", "provider", "settle"];
 
 /// Finds crates that are not listed, and listed crates that do not exist.
 fn unlisted<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<Violation> {
