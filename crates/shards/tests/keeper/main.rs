@@ -7,121 +7,24 @@
     reason = "in a test a panic is the message"
 )]
 
+mod database;
+
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use settle_domain::ids::{KeeperId, MerchantId};
+use database::Database;
+use settle_domain::ids::MerchantId;
 use settle_shards::holdings::Holdings;
-use settle_shards::keeper::{Keeper, RENEW_INTERVAL, Standing};
-use settle_shards::leases::ShardLeases;
+use settle_shards::keeper::{RENEW_INTERVAL, Standing};
 use settle_shards::tenancy::Tenancy;
-use settle_store::{LeaseToken, Leases, Presence, Shard, ShardLease, StoreError, StoreResult};
-use tokio::sync::mpsc;
+use settle_store::{Shard, StoreError};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
-const LEASE: Duration = Duration::from_secs(15);
 /// How long a test waits, in virtual time, before something counts as not happening.
 const PATIENCE: Duration = Duration::from_mins(1);
-
-/// What other processes say, or that the sign of life is gone.
-type Heard = StoreResult<Vec<MerchantId>>;
-
-/// Four shards, of which the keeper holds those that it has not given back.
-struct Database {
-    share: AtomicUsize,
-    released: Mutex<BTreeSet<Shard>>,
-    hangs: AtomicBool,
-    /// Whether another process serves.
-    is_taken: AtomicBool,
-    presences: AtomicUsize,
-    /// Whether listening to other processes panics.
-    is_broken: AtomicBool,
-    heard: Mutex<Option<mpsc::UnboundedReceiver<Heard>>>,
-}
-
-struct Broken;
-
-#[async_trait]
-impl Presence for Broken {
-    async fn woken(&mut self) -> Heard {
-        panic!("a fault of ours");
-    }
-}
-
-struct Sign(mpsc::UnboundedReceiver<Heard>);
-
-#[async_trait]
-impl Presence for Sign {
-    async fn woken(&mut self) -> Heard {
-        match self.0.recv().await {
-            Some(heard) => heard,
-            None => std::future::pending().await,
-        }
-    }
-}
-
-#[async_trait]
-impl ShardLeases for Database {
-    async fn presence(&self, _keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
-        if self.is_taken.load(Ordering::SeqCst) {
-            return Ok(None);
-        }
-        self.presences.fetch_add(1, Ordering::SeqCst);
-        if self.is_broken.load(Ordering::SeqCst) {
-            return Ok(Some(Box::new(Broken)));
-        }
-        let heard = self.heard.lock().unwrap().take();
-        let heard = heard.unwrap_or_else(|| mpsc::unbounded_channel().1);
-        Ok(Some(Box::new(Sign(heard))))
-    }
-
-    async fn renew(&self, _keeper: KeeperId, _lease: Duration) -> StoreResult<Leases> {
-        if self.hangs.load(Ordering::SeqCst) {
-            return std::future::pending().await;
-        }
-        let released = self.released.lock().unwrap().clone();
-        let held = (0..4).map(Shard).filter(|shard| !released.contains(shard));
-        let held = held.map(|shard| ShardLease { shard, token: LeaseToken(Uuid::nil()) }).collect();
-        Ok(Leases { held, share: self.share.load(Ordering::SeqCst) })
-    }
-
-    async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
-        self.released.lock().unwrap().extend(leases.iter().map(|lease| lease.shard));
-        Ok(())
-    }
-}
-
-impl Database {
-    fn new() -> (Arc<Database>, mpsc::UnboundedSender<Heard>) {
-        let (says, heard) = mpsc::unbounded_channel();
-        let database = Database {
-            share: AtomicUsize::new(4),
-            released: Mutex::default(),
-            hangs: AtomicBool::new(false),
-            is_taken: AtomicBool::new(false),
-            presences: AtomicUsize::new(0),
-            is_broken: AtomicBool::new(false),
-            heard: Mutex::new(Some(heard)),
-        };
-        (Arc::new(database), says)
-    }
-
-    fn keeper(self: &Arc<Database>) -> Keeper {
-        Keeper::new(self.clone(), KeeperId(Uuid::from_u128(1)), LEASE)
-    }
-
-    fn share(&self, share: usize) {
-        self.share.store(share, Ordering::SeqCst);
-    }
-
-    fn released(&self) -> Vec<Shard> {
-        self.released.lock().unwrap().iter().copied().collect()
-    }
-}
 
 /// The next holdings that a tenant is told.
 async fn renewed(tenancy: &Tenancy) -> Arc<Holdings> {
