@@ -160,6 +160,38 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_merchant_is_served_under_the_lease_of_its_shard_until_the_shard_leaves() {
+        let now = Instant::now();
+        let merchant = MerchantId(Uuid::from_u128(7));
+        let (own, other) = (Shard::of(merchant), Shard((Shard::of(merchant).0 + 1) % 64));
+        let mut holdings = Holdings::none(now);
+        assert!(!holdings.serves(merchant) && !holdings.serves_any());
+        holdings.renew(&Leases { held: vec![lease(other.0, 1)], share: 1 }, now, LEASE);
+        assert_eq!((holdings.lease_of(merchant), holdings.served()), (None, vec![other]));
+        assert!(!holdings.serves(merchant) && holdings.serves_any());
+        holdings.renew(&Leases { held: vec![lease(own.0, 2)], share: 1 }, now, LEASE);
+        assert_eq!((holdings.lease_of(merchant), holdings.served()), (Some(lease(own.0, 2)), vec![own]));
+        assert!(holdings.serves(merchant) && holdings.serves_any());
+        // It leaves: nothing starts there any more, but what has started is still recorded.
+        holdings.renew(&Leases { held: vec![lease(own.0, 2)], share: 0 }, now, LEASE);
+        assert_eq!((holdings.lease_of(merchant), holdings.served()), (Some(lease(own.0, 2)), vec![]));
+        assert!(!holdings.serves(merchant) && !holdings.serves_any() && holdings.is_leaving());
+        holdings.released(&[lease(own.0, 2)]);
+        assert_eq!((holdings.lease_of(merchant), holdings.all()), (None, vec![]));
+        assert!(!holdings.is_leaving());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_shard_that_goes_on_leaving_leaves_once() {
+        let now = Instant::now();
+        let mut holdings = Holdings::none(now);
+        holdings.renew(&leases(0..4, 2), now, LEASE);
+        let first = holdings.departures_outside(&BTreeSet::new());
+        holdings.renew(&leases(0..4, 2), now, LEASE);
+        assert_eq!((first.len(), holdings.departures_outside(&BTreeSet::new())), (2, first));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_new_token_is_a_gain_and_the_old_one_holds_no_more() {
         let now = Instant::now();
         let mut holdings = Holdings::none(now);

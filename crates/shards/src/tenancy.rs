@@ -122,3 +122,22 @@ impl Desk {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[tokio::test]
+    async fn of_more_merchants_than_are_remembered_it_is_said_that_there_are_many() {
+        let (desk, tenancy) = Desk::open(Arc::default(), Arc::default());
+        let merchants: Vec<_> = (0..=HEARD_MAX as u128).map(|id| MerchantId(Uuid::from_u128(id))).collect();
+        desk.tell_heard(&merchants[1..]);
+        let told = tenancy.told().await;
+        assert_eq!((told.heard.len(), told.heard_of_many), (HEARD_MAX, false));
+        desk.tell_heard(&merchants[..1]);
+        desk.tell_heard(&merchants[1..]);
+        let told = tenancy.told().await;
+        assert_eq!((told.heard.len(), told.heard_of_many), (0, true));
+    }
+}

@@ -9,8 +9,9 @@ use async_trait::async_trait;
 use settle_domain::ids::{KeeperId, MerchantId};
 use settle_shards::keeper::Keeper;
 use settle_shards::leases::ShardLeases;
-use settle_store::{LeaseToken, Leases, Presence, Shard, ShardLease, StoreResult};
+use settle_store::{LeaseToken, Leases, Presence, Shard, ShardLease, StoreError, StoreResult};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_secs(15);
@@ -29,6 +30,10 @@ pub struct Database {
     /// Whether listening to other processes panics.
     pub is_broken: AtomicBool,
     heard: Mutex<Option<mpsc::UnboundedReceiver<Heard>>>,
+    /// Whether shards cannot be given back.
+    pub keeps_all: AtomicBool,
+    /// When somebody tried to give shards back.
+    given_back: Mutex<Vec<Instant>>,
 }
 
 struct Broken;
@@ -78,6 +83,10 @@ impl ShardLeases for Database {
     }
 
     async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
+        self.given_back.lock().unwrap().push(Instant::now());
+        if self.keeps_all.load(Ordering::SeqCst) {
+            return Err(StoreError::Unavailable("it is read-only".into()));
+        }
         self.released.lock().unwrap().extend(leases.iter().map(|lease| lease.shard));
         Ok(())
     }
@@ -94,6 +103,8 @@ impl Database {
             presences: AtomicUsize::new(0),
             is_broken: AtomicBool::new(false),
             heard: Mutex::new(Some(heard)),
+            keeps_all: AtomicBool::new(false),
+            given_back: Mutex::default(),
         };
         (Arc::new(database), says)
     }
@@ -108,5 +119,10 @@ impl Database {
 
     pub fn released(&self) -> Vec<Shard> {
         self.released.lock().unwrap().iter().copied().collect()
+    }
+
+    /// When shards were given back, or somebody tried to.
+    pub fn given_back(&self) -> Vec<Instant> {
+        self.given_back.lock().unwrap().clone()
     }
 }

@@ -8,6 +8,8 @@
 )]
 
 mod database;
+mod handing_over;
+mod log;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
