@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use settle_domain::delivery::{
-    Consequence, Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy, TransitionFault,
+    Consequence, Delivery, DeliveryEvent, DeliveryStatus, RetryPolicy, StatusFault, TransitionFault,
 };
 use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, SettlementId};
@@ -73,6 +73,16 @@ fn a_time_that_a_stepped_clock_left_does_not_hold_the_schedule() {
     assert!(delivery.next_attempt_at <= POLICY.latest(start()));
 }
 
+/// A node whose clock is a little ahead may have put it off so far.
+#[test]
+fn the_latest_time_that_can_be_due_holds_the_schedule() {
+    let mut delivery = delivery(DeliveryStatus::Pending);
+    assert_eq!(POLICY.latest(start()), start().plus(Duration::from_mins(65)));
+    delivery.next_attempt_at = POLICY.latest(start());
+    delivery.apply(failed(), start(), &POLICY).unwrap();
+    assert_eq!(delivery.next_attempt_at, POLICY.latest(start()));
+}
+
 #[test]
 fn failed_attempts_wait_1_2_4_8_16_32_60_minutes_and_the_8th_is_the_last() {
     let mut delivery = delivery(DeliveryStatus::Pending);
@@ -125,6 +135,22 @@ fn haste_makes_what_waits_due_and_leaves_what_is_due() {
         let mut row = delivery(status);
         assert_eq!(row.apply(DeliveryEvent::HasteAsked, start(), &POLICY), Err(TransitionFault(status)));
         assert_eq!(row, delivery(status));
+    }
+}
+
+#[test]
+fn a_status_has_one_spelling() {
+    for (status, text) in [
+        (DeliveryStatus::Pending, "pending"),
+        (DeliveryStatus::Delivered, "delivered"),
+        (DeliveryStatus::Dead, "dead"),
+    ] {
+        assert_eq!((status.as_str(), status.to_string().as_str(), text.parse()), (text, text, Ok(status)));
+        assert_eq!(serde_json::to_value(status).unwrap(), text);
+        assert_eq!(TransitionFault(status).to_string(), format!("a {text} delivery does not allow this"));
+    }
+    for text in ["", "Pending", " dead", "died"] {
+        assert_eq!(text.parse::<DeliveryStatus>(), Err(StatusFault), "{text:?}");
     }
 }
 

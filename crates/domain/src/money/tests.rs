@@ -1,6 +1,8 @@
 //! The limits of a decimal, the faults of a text, and the forms it has in JSON and in logs.
 
-use super::{Decimal, DecimalFault};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use super::{Decimal, DecimalFault, asset_decimals};
 
 const LARGEST: &str = "99999999999999999999999999999999999999";
 const SMALLEST: &str = "0.00000000000000000000000000000000000001";
@@ -87,6 +89,17 @@ fn values_compare_whatever_their_scale() {
 }
 
 #[test]
+fn values_hash_whatever_their_scale() {
+    let hash = |text: &str| {
+        let mut hasher = DefaultHasher::new();
+        decimal(text).hash(&mut hasher);
+        hasher.finish()
+    };
+    assert_eq!(hash("1.0"), hash("1.00"));
+    assert_ne!(hash("1.0"), hash("10"));
+}
+
+#[test]
 fn normalized_keeps_zeros_before_the_point() {
     for (text, normalized) in
         [("1.50", "1.5"), ("100", "100"), ("100.00", "100"), ("0.000", "0"), ("0.10", "0.1")]
@@ -118,5 +131,30 @@ fn json_is_a_string_and_nothing_else() {
     assert_eq!(serde_json::from_str::<Decimal>(r#""\u0031.5""#).expect("a decimal"), decimal("1.5"));
     for json in ["1", "1.5", "null", "true", "[\"1\"]", "{}", "\"\"", "\"-1\"", "\"1e3\""] {
         assert!(serde_json::from_str::<Decimal>(json).is_err(), "{json}");
+    }
+}
+
+#[test]
+fn a_number_is_refused_with_the_form_that_is_expected() {
+    let refused = serde_json::from_str::<Decimal>("1.5").expect_err("a number").to_string();
+    assert!(refused.contains("expected a decimal in a string"), "{refused}");
+}
+
+#[test]
+fn an_asset_has_the_decimals_that_it_can_transfer() {
+    for (codes, decimals) in [
+        ("CLP JPY", 0),
+        ("BRL EUR GBP IDR MXN USD", 2),
+        ("KWD", 3),
+        ("EURC USDC USDT", 6),
+        ("BTC", 8),
+        ("DAI ETH SHIB", 18),
+    ] {
+        for code in codes.split(' ') {
+            assert_eq!(asset_decimals(code), Some(decimals), "{code}");
+        }
+    }
+    for code in ["", "brl", "ZZZ"] {
+        assert_eq!(asset_decimals(code), None, "{code:?}");
     }
 }
