@@ -41,8 +41,13 @@ const CRATES: &[Crate] = &[
         may_use: &["domain", "store", "outbox", "shards"],
         tests_may_use: &["store-sqlite", "store-postgres", "verify", "testing"],
     },
-    // The commands, the demo and the benchmark share it, and the API may: it knows none of them.
-    Crate { folder: "accounts", may_use: &["domain", "store"], tests_may_use: &[] },
+    // The commands, the demo and the benchmark share it, and the API may: it knows none of them. Its tests
+    // run it on real stores.
+    Crate {
+        folder: "accounts",
+        may_use: &["domain", "store"],
+        tests_may_use: &["store-sqlite", "store-postgres", "testing"],
+    },
     // What is said to a provider, and the client that says it. It knows no store: what an answer means for a
     // payment is decided elsewhere.
     Crate { folder: "provider", may_use: &["domain"], tests_may_use: &[] },
