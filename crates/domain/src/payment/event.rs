@@ -1,7 +1,7 @@
 //! What can happen to a payment.
 
 use crate::named::named;
-use crate::operation::{News, OperationKind};
+use crate::operation::{News, OperationKind, Refusal, RefusalCode};
 use crate::reason::Reason;
 
 /// What happened to a payment.
@@ -27,6 +27,78 @@ pub enum PaymentEvent {
     Operator(Act),
 }
 
+impl PaymentEvent {
+    /// Every event, in the order of a payment's way. Refusals have the code of their kind of operation.
+    #[must_use]
+    pub fn all() -> Vec<PaymentEvent> {
+        let quoting = [Self::Quoted].into_iter().chain(QuoteRefusal::ALL.map(Self::QuoteRefused));
+        let steps = [
+            Self::QuoteExpired,
+            Self::ConversionPrepared,
+            Self::ConversionSkipped,
+            Self::PayoutPrepared,
+            Self::StepFailed,
+        ];
+        let operations = OperationKind::ALL
+            .iter()
+            .flat_map(|kind| every_news(*kind).map(|news| Self::Operation(*kind, news)));
+        let acts = [Act::Retry, Act::Refund, Act::Cancel, Act::Returned];
+        let resolutions = Outcome::ALL.iter().map(|outcome| Act::Resolve(*outcome));
+        let acts = acts.into_iter().chain(resolutions).map(Self::Operator);
+        quoting.chain(steps).chain(operations).chain(acts).collect()
+    }
+
+    /// A name for tables and pictures.
+    #[must_use]
+    pub fn name(self) -> String {
+        match self {
+            Self::Quoted => "quoted".to_owned(),
+            Self::QuoteRefused(refusal) => refusal.reason().to_string(),
+            Self::QuoteExpired => "quote_expired".to_owned(),
+            Self::ConversionPrepared => "conversion_prepared".to_owned(),
+            Self::ConversionSkipped => "conversion_skipped".to_owned(),
+            Self::PayoutPrepared => "payout_prepared".to_owned(),
+            Self::Operation(kind, news) => format!("{kind}_{}", name_of(news)),
+            Self::StepFailed => "step_failed".to_owned(),
+            Self::Operator(Act::Retry) => "retry".to_owned(),
+            Self::Operator(Act::Refund) => "refund".to_owned(),
+            Self::Operator(Act::Cancel) => "cancel".to_owned(),
+            Self::Operator(Act::Returned) => "returned".to_owned(),
+            Self::Operator(Act::Resolve(outcome)) => format!("resolve_{outcome}"),
+        }
+    }
+}
+
+fn every_news(kind: OperationKind) -> [News; 8] {
+    let refusal = Refusal::of(match kind {
+        OperationKind::Conversion => RefusalCode::ConversionRefused,
+        OperationKind::Payout | OperationKind::Refund => RefusalCode::PayoutRefused,
+    });
+    [
+        News::Succeeded,
+        News::Refused(refusal),
+        News::Refused(Refusal { quote_expired: true, ..refusal }),
+        News::Unclear,
+        News::Returned,
+        News::LateSucceeded,
+        News::LateReturned,
+        News::Revived,
+    ]
+}
+
+const fn name_of(news: News) -> &'static str {
+    match news {
+        News::Succeeded => "succeeded",
+        News::Refused(Refusal { quote_expired: false, .. }) => "refused",
+        News::Refused(Refusal { quote_expired: true, .. }) => "expired",
+        News::Unclear => "unclear",
+        News::Returned => "returned",
+        News::LateSucceeded => "late_succeeded",
+        News::LateReturned => "late_returned",
+        News::Revived => "revived",
+    }
+}
+
 /// Why there is no quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum QuoteRefusal {
@@ -39,6 +111,9 @@ pub enum QuoteRefusal {
 }
 
 impl QuoteRefusal {
+    /// Every reason.
+    pub const ALL: [QuoteRefusal; 3] = [Self::Refused, Self::CurrencyNotEnabled, Self::SenderNotRegistered];
+
     /// The reason of a payment that fails by it.
     #[must_use]
     pub const fn reason(self) -> Reason {

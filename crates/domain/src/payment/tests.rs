@@ -26,45 +26,15 @@ fn expired(kind: OperationKind) -> Refusal {
     Refusal { quote_expired: true, ..refusal(kind) }
 }
 
-/// What becomes known of an operation that the payment waits for.
-fn ordinary_news(kind: OperationKind) -> [(&'static str, News); 5] {
-    [
-        ("succeeded", News::Succeeded),
-        ("refused", News::Refused(refusal(kind))),
-        ("expired", News::Refused(expired(kind))),
-        ("unclear", News::Unclear),
-        ("returned", News::Returned),
-    ]
-}
-
-/// Every event but those of late operations, by a name that the table uses.
+/// Every event but those of late operations, by its name.
 fn events() -> BTreeMap<String, PaymentEvent> {
-    let mut events: BTreeMap<String, PaymentEvent> = [
-        ("quoted", PaymentEvent::Quoted),
-        ("quote_refused", PaymentEvent::QuoteRefused(QuoteRefusal::Refused)),
-        ("no_corridor", PaymentEvent::QuoteRefused(QuoteRefusal::CurrencyNotEnabled)),
-        ("unregistered", PaymentEvent::QuoteRefused(QuoteRefusal::SenderNotRegistered)),
-        ("quote_expired", PaymentEvent::QuoteExpired),
-        ("conversion_prepared", PaymentEvent::ConversionPrepared),
-        ("conversion_skipped", PaymentEvent::ConversionSkipped),
-        ("payout_prepared", PaymentEvent::PayoutPrepared),
-        ("step_failed", PaymentEvent::StepFailed),
-        ("retry", PaymentEvent::Operator(Act::Retry)),
-        ("refund", PaymentEvent::Operator(Act::Refund)),
-        ("cancel", PaymentEvent::Operator(Act::Cancel)),
-        ("returned", PaymentEvent::Operator(Act::Returned)),
-    ]
-    .map(|(name, event)| (name.to_owned(), event))
-    .into();
-    for outcome in Outcome::ALL {
-        events.insert(format!("resolve_{outcome}"), PaymentEvent::Operator(Act::Resolve(*outcome)));
-    }
-    for kind in OperationKind::ALL {
-        for (name, news) in ordinary_news(*kind) {
-            events.insert(format!("{kind}_{name}"), PaymentEvent::Operation(*kind, news));
-        }
-    }
-    events
+    let is_late = |event: &PaymentEvent| {
+        matches!(event, PaymentEvent::Operation(_, News::LateSucceeded | News::LateReturned | News::Revived))
+    };
+    let all = PaymentEvent::all();
+    let names: BTreeMap<String, PaymentEvent> = all.iter().map(|event| (event.name(), *event)).collect();
+    assert_eq!((names.len(), all.len()), (43, 43), "every event has a name of its own");
+    names.into_iter().filter(|(_, event)| !is_late(event)).collect()
 }
 
 #[test]

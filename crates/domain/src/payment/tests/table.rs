@@ -9,8 +9,8 @@ use crate::payment::{PaymentState, Review, transition};
 const TABLE: &str = "
 received | quoted | quoted | - | None
 received | quote_refused | failed incoming | quote_refused | None
-received | no_corridor | failed incoming | currency_not_enabled | None
-received | unregistered | failed incoming | sender_not_registered | None
+received | currency_not_enabled | failed incoming | currency_not_enabled | None
+received | sender_not_registered | failed incoming | sender_not_registered | None
 received | step_failed | needs_review halted incoming | unexpected_failure | None
 received | cancel | failed incoming | conversion_refused | None
 
