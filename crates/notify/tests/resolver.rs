@@ -236,3 +236,13 @@ async fn a_private_aaaa_beside_a_public_a_refuses_the_name() {
     let guard = Guard::new(GuardPolicy::default(), Arc::new(resolver));
     assert_eq!(guard.judge("https://mixed.example/").await, Err(UrlFault::UnsafeUrl));
 }
+
+/// The name that every machine knows without a name server.
+#[tokio::test]
+async fn private_names_are_asked_for_as_every_program_here_does() {
+    let (server, questions) = serve(|_| Reply::Code(ResponseCode::NXDomain)).await;
+    let resolver = DnsResolver::new(&[server], RESOLVE_TIMEOUT).expect("a resolver");
+    let found = resolver.private_addresses("localhost").await.expect("an address");
+    assert!(!found.is_empty() && found.iter().all(IpAddr::is_loopback), "{found:?}");
+    assert!(questions.lock().unwrap().is_empty());
+}

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use settle_notify::guard::stub::StubResolver;
-use settle_notify::guard::{ADDRESSES_MAX, Guard, GuardPolicy, ResolveFault, Scheme, UrlFault};
+use settle_notify::guard::{ADDRESSES_MAX, Guard, GuardPolicy, LocateFault, ResolveFault, Scheme, UrlFault};
 
 const PUBLIC: &str = "93.184.215.14";
 
@@ -41,7 +41,8 @@ async fn a_target_names_the_peer_without_its_trailing_dot_and_keeps_path_and_que
     assert_eq!(target.path_and_query(), "/H%C3%B6ok/x?token=a%20b&c=/?");
     assert_eq!(target.socket_addresses().collect::<Vec<_>>(), [(address(PUBLIC), 8443).into()]);
     assert_eq!(resolver.questions(), ["xn--bcher-kva.example"]);
-    assert!(!format!("{target:?}").contains("token"), "{target:?}");
+    let printed = format!("{target:?}");
+    assert!(printed.contains("xn--bcher-kva.example") && !printed.contains("token"), "{printed}");
 }
 
 #[tokio::test]
@@ -171,4 +172,24 @@ async fn a_name_that_does_not_resolve_here_can_be_set_but_not_called() {
     assert_eq!(lenient.accept("https://10.0.0.1/").await, Err(UrlFault::UnsafeUrl));
     let strict = guard(GuardPolicy::default(), &resolver);
     assert_eq!(strict.accept("https://hooks.example/").await, Err(UrlFault::UnresolvableHost));
+}
+
+/// Only a resolver that knows better says that our own name servers are away.
+#[tokio::test]
+async fn a_name_without_an_answer_is_the_names_fault() {
+    for fault in [ResolveFault::NoRecords, ResolveFault::TimedOut, ResolveFault::Failed("refused".into())] {
+        let resolver = Arc::new(StubResolver::answering(Err(fault)));
+        let located = guard(GuardPolicy::default(), &resolver).locate("https://hooks.example/").await;
+        assert_eq!(located, Err(LocateFault::Url(UrlFault::UnresolvableHost)));
+    }
+}
+
+#[test]
+fn a_guard_shows_its_policy_and_gives_a_url_to_a_client() {
+    let guard = guard(development(), &public_stub());
+    assert!(guard.policy().allow_http && guard.policy().allow_networks.len() == 2);
+    assert!(format!("{guard:?}").contains("allow_http: true"), "{guard:?}");
+    let uri = guard.uri("HTTPS://B\u{fc}cher.Example.:8443/a%20b");
+    assert_eq!(uri.expect("a good URL"), "https://xn--bcher-kva.example:8443/a%20b");
+    assert_eq!(guard.uri("https://8.8.8.8:25/"), Err(UrlFault::UnsafeUrl));
 }

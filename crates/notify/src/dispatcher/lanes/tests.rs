@@ -1,5 +1,7 @@
 //! Fairness between merchants, tested without I/O.
 
+mod bounds;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
