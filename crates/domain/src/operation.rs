@@ -91,8 +91,7 @@ pub struct Memory {
     pub was_unknown: bool,
     /// Once the provider had it, its absence is no proof of anything, and it is never sent again.
     pub was_accepted: bool,
-    /// It was refused or given up, the payment went on, and then it moved, or may move, after all. The rule
-    /// that a payment has one live operation does not count it: evidence must be storable.
+    /// It was refused or given up, the payment went on, and then it moved, or may move, after all.
     pub is_late: bool,
 }
 
@@ -100,6 +99,16 @@ impl Memory {
     /// A new operation: prepared, not yet sent.
     pub const NEW: Memory =
         Memory { status: OperationStatus::Prepared, was_unknown: false, was_accepted: false, is_late: false };
+
+    /// Whether it keeps its payment from another of its kind: a payment has at most one live conversion, and
+    /// at most one live payout or refund. The databases forbid a second by unique indexes over these.
+    ///
+    /// What is late does not count: it came back to life when another may have taken its place, and evidence
+    /// that the database refuses would be lost.
+    #[must_use]
+    pub const fn is_live(&self) -> bool {
+        !self.status.is_closed() && !self.is_late
+    }
 }
 
 /// One operation as it is stored.
@@ -160,6 +169,15 @@ mod tests {
             OperationId::of(PaymentId(Uuid::from_u128(8)), OperationKind::Payout, 1),
         ] {
             assert_ne!(id, other);
+        }
+    }
+
+    #[test]
+    fn what_is_refused_given_up_or_late_makes_room_for_another() {
+        for status in OperationStatus::ALL.iter().copied() {
+            let is_closed = matches!(status, OperationStatus::Refused | OperationStatus::GivenUp);
+            assert_eq!(Memory { status, ..Memory::NEW }.is_live(), !is_closed, "{status}");
+            assert!(!Memory { status, is_late: true, ..Memory::NEW }.is_live(), "{status}");
         }
     }
 

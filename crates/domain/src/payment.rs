@@ -19,6 +19,7 @@ use crate::time::Timestamp;
 
 mod event;
 mod machine;
+mod mark;
 mod order;
 mod state;
 mod step;
@@ -26,7 +27,8 @@ mod step;
 mod tests;
 
 pub use event::{Act, Outcome, PaymentEvent, QuoteRefusal};
-pub use machine::{EXPIRED_QUOTES_MAX, Mark, Standing, Transition, TransitionFault, transition};
+pub use machine::{EXPIRED_QUOTES_MAX, Standing, Transition, TransitionFault, transition};
+pub use mark::Mark;
 pub use order::{OrderFault, PayIn, PaymentOrder};
 pub use state::{PaymentState, Review, StateName, StateParts};
 pub use step::Step;

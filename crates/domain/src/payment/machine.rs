@@ -5,6 +5,7 @@
 //! sends nothing more for the payment: it halts wherever it would go on by itself.
 
 use super::event::{Act, Outcome, PaymentEvent, QuoteRefusal};
+use super::mark::Mark;
 use super::state::{Flight, PaymentState, Review, StateName};
 use crate::error_code::ErrorCode;
 use crate::ledger::{Held, Late, Movement};
@@ -46,17 +47,6 @@ pub struct Transition {
     pub mark: Option<Mark>,
     /// Whether operations are alerted.
     pub alerts: bool,
-}
-
-/// What a person's word makes of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mark {
-    /// The open operation succeeded.
-    Succeeded,
-    /// The open operation is given up.
-    GivenUp,
-    /// The late operation of this kind succeeded, and is the payment's own: no longer late.
-    Adopted(OperationKind),
 }
 
 /// An event that the present state does not allow.
