@@ -87,6 +87,8 @@ timed_id! {
     SettlementId,
     /// One notification delivery; receivers deduplicate by it.
     DeliveryId,
+    /// One import of more settlements than one transaction records.
+    ImportId,
     /// One process that holds shards and sends, from its start to its end.
     KeeperId,
     /// One alert to operations; its receiver deduplicates by it.

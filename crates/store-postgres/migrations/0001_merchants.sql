@@ -7,8 +7,8 @@ CREATE TABLE merchants (
 );
 
 -- One row per merchant, which changes with its settlements and deliveries: the totals of its lists, the time
--- at which its first pending delivery is due, its shard, which is the last six bits of its id, and how often it
--- has cleared its endpoint. The row is also the merchant's lock. Half of each page stays free: a count can
+-- at which its first pending delivery is due, its shard, which is the last six bits of its id, how often it
+-- has cleared its endpoint, and how many settlements imports have staged for it. The row is also the merchant's lock. Half of each page stays free: a count can
 -- change without touching an index.
 CREATE TABLE merchant_counts (
     merchant_id          uuid   PRIMARY KEY REFERENCES merchants,
@@ -19,7 +19,8 @@ CREATE TABLE merchant_counts (
     shard                smallint NOT NULL
         GENERATED ALWAYS AS (get_byte(uuid_send(merchant_id), 15) % 64) STORED,
     next_due_at          timestamptz,
-    endpoint_epoch       integer NOT NULL DEFAULT 0
+    endpoint_epoch       integer NOT NULL DEFAULT 0,
+    settlements_staged   bigint NOT NULL DEFAULT 0 CHECK (settlements_staged >= 0)
 ) WITH (fillfactor = 50);
 
 CREATE INDEX merchant_counts_due ON merchant_counts (shard, next_due_at) WHERE next_due_at IS NOT NULL;

@@ -39,3 +39,29 @@ CREATE TABLE settlement_pricing (
     partner_commission text NOT NULL,
     PRIMARY KEY (merchant_id, settlement_id)
 );
+
+-- Imports under way: few rows, which go when their imports end. The rows that are staged lie by import: an
+-- import is walked as a whole, and a settlement is looked up by the whole key.
+CREATE TABLE imports (
+    import_id uuid        PRIMARY KEY,
+    notifies  boolean     NOT NULL,
+    state     text        NOT NULL CHECK (state IN ('staging', 'accepted', 'done', 'discarded')),
+    -- When somebody last worked on it.
+    alive_at  timestamptz NOT NULL,
+    -- Rows that are staged, settlements recorded, notifications enqueued.
+    waiting   bigint      NOT NULL DEFAULT 0 CHECK (waiting >= 0),
+    recorded  bigint      NOT NULL DEFAULT 0 CHECK (recorded >= 0),
+    notified  bigint      NOT NULL DEFAULT 0 CHECK (notified >= 0)
+) WITH (fillfactor = 50);
+
+CREATE TABLE import_rows (
+    import_id          uuid  NOT NULL,
+    merchant_id        uuid  NOT NULL,
+    settlement_id      uuid  NOT NULL,
+    list_key           bytea NOT NULL CHECK (length(list_key) = 24),
+    record             text  NOT NULL,
+    provider_rate      text,
+    spread_revenue     text,
+    partner_commission text,
+    PRIMARY KEY (import_id, merchant_id, settlement_id)
+);

@@ -17,7 +17,8 @@ use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
 use settle_store::{
-    ConnectionCount, CountChanges, Epochs, Presence, Store, StoreError, StoreResult, Tx, TxNumber,
+    ConnectionCount, CountChanges, Epochs, ImportMarks, Presence, Store, StoreError, StoreResult, Tx,
+    TxNumber,
 };
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
@@ -31,6 +32,7 @@ mod endpoints;
 mod error;
 mod gates;
 mod hosts;
+mod imports;
 mod keys;
 mod manners;
 mod master_keys;
@@ -121,6 +123,7 @@ pub fn statements() -> Vec<Statement> {
         operators::STATEMENTS,
         master_keys::STATEMENTS,
         settlements::STATEMENTS,
+        imports::STATEMENTS,
         deliveries::STATEMENTS,
         counts::STATEMENTS,
         endpoints::STATEMENTS,
@@ -188,6 +191,7 @@ impl PostgresStore {
             number: TxNumber::next(),
             inner: Box::new(self.pool.transaction(manner)),
             epochs: Epochs::default(),
+            imports: ImportMarks::default(),
             counts: CountChanges::default(),
             recorded_at: None,
             signs: self.signs.clone(),
@@ -277,6 +281,8 @@ struct PostgresTx {
     inner: Box<Transaction>,
     /// The epochs of the merchants that it has locked.
     epochs: Epochs,
+    /// Those of them that have staged settlements.
+    imports: ImportMarks,
     /// The changes of the counts, written at the commit.
     counts: CountChanges,
     /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.

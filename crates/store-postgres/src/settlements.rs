@@ -12,7 +12,7 @@ use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
 use settle_store::{
-    MerchantLock, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
+    Content, MerchantLock, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
     StoreError, StoreResult,
 };
 use sqlx::Row;
@@ -136,14 +136,19 @@ impl SettlementWrites for PostgresTx {
         self.number.check(lock, settlements.iter().map(|settlement| settlement.merchant_id))?;
         let batch = SettlementBatch::new(settlements);
         let recorded = self.insert(&batch.unique).await?;
-        let (new, known): (Vec<_>, Vec<_>) =
-            batch.unique.iter().partition(|row| recorded.contains(&(row.merchant_id, row.settlement_id)));
+        let (new, known): (Vec<_>, Vec<_>) = batch
+            .unique
+            .into_iter()
+            .partition(|row| recorded.contains(&(row.merchant_id, row.settlement_id)));
+        let staged = self.staged_verdict(&new, None).await?;
         self.insert_pricing(&new).await?;
         self.count(&new).await?;
-        let mut conflicting = batch.conflicting;
-        conflicting.extend(self.conflicting(&known).await?);
+        let mut known = SettlementBatch { unique: known, conflicting: batch.conflicting };
+        known.leave_out_stored(&self.stored(&known.unique).await?);
+        let mut conflicting = known.conflicting;
+        conflicting.extend(staged.conflicting);
         let recorded = new.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
-        Ok(RecordedBatch { recorded, conflicting })
+        Ok(RecordedBatch { recorded, conflicting, reserved: staged.reserved })
     }
 }
 
@@ -212,43 +217,35 @@ impl PostgresTx {
         Ok(())
     }
 
-    /// Those of the given settlements that are stored with other content.
-    async fn conflicting(
-        &mut self,
-        known: &[&NewSettlement],
-    ) -> StoreResult<Vec<(MerchantId, SettlementId)>> {
-        if known.is_empty() {
-            return Ok(Vec::new());
+    /// Those of the given settlements that are stored, with their content.
+    pub(crate) async fn stored(&mut self, rows: &[&NewSettlement]) -> StoreResult<Stored> {
+        if rows.is_empty() {
+            return Ok(Stored::new());
         }
-        let given: HashMap<_, _> =
-            known.iter().map(|row| ((row.merchant_id, row.settlement_id), *row)).collect();
-        let (merchants, settlements) = key_arrays(known);
+        let (merchants, settlements) = key_arrays(rows);
         let query = sqlx::query(FIND_STORED).bind(merchants).bind(settlements);
         let stored = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        let mut conflicting = Vec::new();
-        for row in &stored {
-            let key = ids(row)?;
-            let record = Record::from_stored(column(row, "record")?);
-            let pricing = stored_pricing(row)?;
-            if given.get(&key).is_none_or(|given| given.record != record || given.pricing != pricing) {
-                conflicting.push(key);
-            }
-        }
-        Ok(conflicting)
+        let stored = stored
+            .iter()
+            .map(|row| Ok((ids(row)?, (Record::from_stored(column(row, "record")?), stored_pricing(row)?))));
+        stored.collect()
     }
 }
 
+/// Stored settlements by their keys.
+pub(crate) type Stored = HashMap<(MerchantId, SettlementId), Content>;
+
 /// The keys of a batch as two array arguments.
-fn key_arrays(rows: &[&NewSettlement]) -> (Vec<Uuid>, Vec<Uuid>) {
+pub(crate) fn key_arrays(rows: &[&NewSettlement]) -> (Vec<Uuid>, Vec<Uuid>) {
     rows.iter().map(|row| (row.merchant_id.0, row.settlement_id.0)).unzip()
 }
 
 /// The first two columns.
-fn ids(row: &PgRow) -> StoreResult<(MerchantId, SettlementId)> {
+pub(crate) fn ids(row: &PgRow) -> StoreResult<(MerchantId, SettlementId)> {
     Ok((id(row, 0, MerchantId)?, id(row, 1, SettlementId)?))
 }
 
-fn stored_pricing(row: &PgRow) -> StoreResult<Option<InternalPricing>> {
+pub(crate) fn stored_pricing(row: &PgRow) -> StoreResult<Option<InternalPricing>> {
     let decimal = |name: &str| -> StoreResult<Option<Decimal>> {
         let text: Option<String> = row.try_get(name).map_err(store_error)?;
         text.map(|text| text.parse().map_err(|_| StoreError::unexpected(format!("{name} is not a decimal"))))

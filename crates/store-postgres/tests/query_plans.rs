@@ -10,7 +10,7 @@ use settle_store_postgres::testing::{scratch_url, session};
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 /// Tables whose size follows the traffic or the number of merchants.
-const GROWING: [&str; 10] = [
+const GROWING: [&str; 11] = [
     "settlements",
     "settlement_slices",
     "settlement_pricing",
@@ -21,12 +21,14 @@ const GROWING: [&str; 10] = [
     "webhook_endpoints",
     "clearings",
     "alerts",
+    "import_rows",
 ];
 /// Tables of which one merchant alone may have any number of rows.
-const HISTORIES: [&str; 4] = ["settlements", "settlement_slices", "settlement_pricing", "deliveries"];
+const HISTORIES: [&str; 5] =
+    ["settlements", "settlement_slices", "settlement_pricing", "deliveries", "import_rows"];
 
 /// Enough rows to matter to the planner, of so few merchants that reading a whole table may look cheap to it.
-const FILL: [&str; 12] = [
+const FILL: [&str; 14] = [
     "INSERT INTO merchants SELECT md5(n::text)::uuid, 'm', now() FROM generate_series(1, 5000) AS n",
     "INSERT INTO merchant_counts SELECT merchant_id FROM merchants",
     "INSERT INTO deliveries
@@ -48,6 +50,11 @@ const FILL: [&str; 12] = [
      FROM generate_series(1, 5000) AS n",
     "INSERT INTO webhook_endpoints SELECT merchant_id, 'https://m.example', '' FROM merchants",
     "INSERT INTO clearings SELECT merchant_id, 0, now(), 9, now(), merchant_id FROM merchants",
+    "INSERT INTO imports SELECT md5('i' || n)::uuid, true, 'accepted', now() FROM generate_series(1, 5) AS n",
+    "INSERT INTO import_rows
+     SELECT md5('i' || n % 5)::uuid, md5((n % 5)::text)::uuid, md5('s' || n)::uuid,
+            substr(decode(md5(n::text) || md5(n::text), 'hex'), 1, 24), '{}'
+     FROM generate_series(1, 20000) AS n",
     "INSERT INTO alerts
      SELECT md5((n % 5)::text)::uuid, md5('a' || n)::uuid, 'https://m/' || n % 50, 1, '{}', 'timeout', now(), now(),
             now(), 1, now() + n * interval '1 second', CASE WHEN n > 50 THEN now() END
@@ -145,6 +152,7 @@ async fn the_check_notices_a_scan() {
         "SELECT * FROM deliveries WHERE url = $1",
         "SELECT * FROM settlements ORDER BY merchant_id LIMIT 1",
         "SELECT count(*) FROM settlements WHERE merchant_id = $1",
+        "SELECT count(*) FROM import_rows WHERE import_id = $1",
         "SELECT * FROM api_keys WHERE last_four = $1",
     ] {
         assert!(!scans(&mut connection, sql).await.is_empty(), "{sql}");

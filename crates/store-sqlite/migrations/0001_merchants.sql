@@ -9,8 +9,8 @@ CREATE TABLE merchants (
 ) STRICT, WITHOUT ROWID;
 
 -- One row per merchant, which changes with its settlements and deliveries: the totals of its lists, the time
--- at which its first pending delivery is due, its shard, which is the last six bits of its id, and how often it
--- has cleared its endpoint. Differs because SQLite has no function for a byte: the bits come from the
+-- at which its first pending delivery is due, its shard, which is the last six bits of its id, how often it
+-- has cleared its endpoint, and how many settlements imports have staged for it. Differs because SQLite has no function for a byte: the bits come from the
 -- hexadecimal digits.
 CREATE TABLE merchant_counts (
     merchant_id          BLOB    NOT NULL PRIMARY KEY REFERENCES merchants,
@@ -23,7 +23,8 @@ CREATE TABLE merchant_counts (
         + instr('0123456789ABCDEF', substr(hex(merchant_id), 32, 1)) - 1
     ) VIRTUAL,
     next_due_at          INTEGER,
-    endpoint_epoch       INTEGER NOT NULL DEFAULT 0
+    endpoint_epoch       INTEGER NOT NULL DEFAULT 0,
+    settlements_staged   INTEGER NOT NULL DEFAULT 0 CHECK (settlements_staged >= 0)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX merchant_counts_due ON merchant_counts (shard, next_due_at) WHERE next_due_at IS NOT NULL;

@@ -33,3 +33,29 @@ CREATE TABLE settlement_pricing (
     partner_commission TEXT NOT NULL,
     PRIMARY KEY (merchant_id, settlement_id)
 ) STRICT, WITHOUT ROWID;
+
+-- Imports under way: few rows, which go when their imports end. The rows that are staged lie by import: an
+-- import is walked as a whole, and a settlement is looked up by the whole key.
+CREATE TABLE imports (
+    import_id BLOB    NOT NULL PRIMARY KEY CHECK (length(import_id) = 16),
+    notifies  INTEGER NOT NULL CHECK (notifies IN (0, 1)),
+    state     TEXT    NOT NULL CHECK (state IN ('staging', 'accepted', 'done', 'discarded')),
+    -- When somebody last worked on it.
+    alive_at  INTEGER NOT NULL,
+    -- Rows that are staged, settlements recorded, notifications enqueued.
+    waiting   INTEGER NOT NULL DEFAULT 0 CHECK (waiting >= 0),
+    recorded  INTEGER NOT NULL DEFAULT 0 CHECK (recorded >= 0),
+    notified  INTEGER NOT NULL DEFAULT 0 CHECK (notified >= 0)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE import_rows (
+    import_id          BLOB NOT NULL,
+    merchant_id        BLOB NOT NULL,
+    settlement_id      BLOB NOT NULL CHECK (length(settlement_id) = 16),
+    list_key           BLOB NOT NULL CHECK (length(list_key) = 24),
+    record             TEXT NOT NULL,
+    provider_rate      TEXT,
+    spread_revenue     TEXT,
+    partner_commission TEXT,
+    PRIMARY KEY (import_id, merchant_id, settlement_id)
+) STRICT, WITHOUT ROWID;

@@ -24,7 +24,9 @@ use settle_domain::ids::{KeeperId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
-use settle_store::{CountChanges, Epochs, Presence, Store, StoreError, StoreResult, Tx, TxNumber};
+use settle_store::{
+    CountChanges, Epochs, ImportMarks, Presence, Store, StoreError, StoreResult, Tx, TxNumber,
+};
 
 mod alerts;
 mod clearings;
@@ -34,6 +36,7 @@ mod counts;
 mod deliveries;
 mod endpoints;
 mod error;
+mod imports;
 mod keys;
 mod master_keys;
 mod merchants;
@@ -55,6 +58,11 @@ const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);
 const MIGRATION_POLL: Duration = Duration::from_millis(20);
 /// Deliveries that one step of a clearing ends: others wait for its writes, two or three milliseconds.
 const CLEARING_STEP_ROWS: u32 = 100;
+/// Rows that one step of an import stages or records: others wait for its writes, some five milliseconds.
+const IMPORT_STEP_ROWS: u32 = 100;
+/// Longer than another process waits between two looks whether the file is free: a shorter rest could pass
+/// between them.
+const STEP_REST_MIN: Duration = Duration::from_millis(8);
 
 settle_store::statements! {
     hot PING = "SELECT 1";
@@ -73,6 +81,7 @@ pub fn statements() -> Vec<Statement> {
         operators::STATEMENTS,
         master_keys::STATEMENTS,
         settlements::STATEMENTS,
+        imports::STATEMENTS,
         deliveries::STATEMENTS,
         counts::STATEMENTS,
         endpoints::STATEMENTS,
@@ -159,6 +168,14 @@ impl Store for SqliteStore {
         CLEARING_STEP_ROWS
     }
 
+    fn import_step_rows(&self) -> u32 {
+        IMPORT_STEP_ROWS
+    }
+
+    fn step_rest_min(&self) -> Duration {
+        STEP_REST_MIN
+    }
+
     async fn ping(&self) -> StoreResult<()> {
         self.connections.read(|connection| connection.row(PING, [], |_| Ok(())))?;
         Ok(())
@@ -204,6 +221,8 @@ struct SqliteTx {
     writer: Writer,
     /// The epochs of the merchants that it has locked.
     epochs: Epochs,
+    /// Those of them that have staged settlements.
+    imports: ImportMarks,
     /// The changes of the counts, written at the commit.
     counts: CountChanges,
     /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.
@@ -216,6 +235,7 @@ impl SqliteTx {
             number: TxNumber::next(),
             writer,
             epochs: Epochs::default(),
+            imports: ImportMarks::default(),
             counts: CountChanges::default(),
             recorded_at: None,
         }

@@ -13,7 +13,7 @@ use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
 use settle_store::{
-    MerchantLock, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
+    Content, MerchantLock, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
     StoreError, StoreResult,
 };
 use uuid::Uuid;
@@ -136,23 +136,24 @@ impl SettlementWrites for SqliteTx {
             if is_new { new.push(row) } else { known.push(row) }
         }
         let stored = self.stored(&known)?;
+        let staged = self.staged_verdict(&new, None)?;
         self.insert_pricing(&new).await?;
         self.count(&new).await?;
         let mut conflicting = batch.conflicting;
         for row in known {
             let key = (row.merchant_id, row.settlement_id);
-            let is_same = |(record, pricing): &(Record, _)| *record == row.record && *pricing == row.pricing;
-            if !stored.get(&key).is_some_and(is_same) {
+            if !stored.get(&key).is_some_and(|content| row.has_content(content)) {
                 conflicting.push(key);
             }
         }
+        conflicting.extend(staged.conflicting);
         let recorded = new.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
-        Ok(RecordedBatch { recorded, conflicting })
+        Ok(RecordedBatch { recorded, conflicting, reserved: staged.reserved })
     }
 }
 
 /// Stored settlements by their keys.
-type Stored = HashMap<(MerchantId, SettlementId), (Record, Option<InternalPricing>)>;
+pub(crate) type Stored = HashMap<(MerchantId, SettlementId), Content>;
 
 /// A slice that has grown too long.
 struct Slice {
@@ -217,7 +218,7 @@ impl SqliteTx {
     }
 
     /// Those of the given settlements that are stored, with their content.
-    fn stored(&self, rows: &[&NewSettlement]) -> StoreResult<Stored> {
+    pub(crate) fn stored(&self, rows: &[&NewSettlement]) -> StoreResult<Stored> {
         if rows.is_empty() {
             return Ok(Stored::new());
         }
@@ -229,11 +230,11 @@ impl SqliteTx {
     }
 }
 
-fn ids(row: &Row<'_>) -> StoreResult<(MerchantId, SettlementId)> {
+pub(crate) fn ids(row: &Row<'_>) -> StoreResult<(MerchantId, SettlementId)> {
     Ok((id(row, "merchant_id", MerchantId)?, id(row, "settlement_id", SettlementId)?))
 }
 
-fn stored_pricing(row: &Row<'_>) -> StoreResult<Option<InternalPricing>> {
+pub(crate) fn stored_pricing(row: &Row<'_>) -> StoreResult<Option<InternalPricing>> {
     let decimal = |name: &str| -> StoreResult<Option<Decimal>> {
         let text: Option<String> = column(row, name)?;
         text.map(|text| text.parse().map_err(|_| StoreError::unexpected(format!("{name} is not a decimal"))))

@@ -38,6 +38,7 @@ mod deliveries;
 mod endpoints;
 mod epochs;
 mod error;
+mod imports;
 mod keys;
 mod locks;
 mod master_keys;
@@ -63,6 +64,10 @@ pub use deliveries::{
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use epochs::Epochs;
 pub use error::StoreError;
+pub use imports::{
+    IMPORT_STEP_ROWS, IMPORTS_MAX, Import, ImportMarks, ImportReads, ImportState, ImportStep, ImportWrites,
+    StagedBatch, StagedRow, StagedVerdict, rows_by_merchant,
+};
 pub use keys::{Key, KeyReads, KeyWrites, NewKey, StoredKey};
 pub use locks::{MerchantLock, TxNumber};
 pub use master_keys::{
@@ -75,7 +80,8 @@ pub use queue::{
     QueueReads, QueueWrites, SHARDS, Shard, ShardLease, fair_share,
 };
 pub use settlements::{
-    BATCH_MAX, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
+    BATCH_MAX, Content, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads,
+    SettlementWrites,
 };
 
 /// The result of a storage call.
@@ -87,6 +93,7 @@ pub trait Reads:
     + KeyReads
     + OperatorReads
     + SettlementReads
+    + ImportReads
     + DeliveryReads
     + EndpointReads
     + ClearingReads
@@ -103,6 +110,7 @@ impl<T> Reads for T where
         + KeyReads
         + OperatorReads
         + SettlementReads
+        + ImportReads
         + DeliveryReads
         + EndpointReads
         + ClearingReads
@@ -121,6 +129,7 @@ pub trait Tx:
     + KeyWrites
     + OperatorWrites
     + SettlementWrites
+    + ImportWrites
     + DeliveryWrites
     + EndpointWrites
     + ClearingWrites
@@ -201,6 +210,16 @@ pub trait Store: Reads {
     /// How many deliveries one step of a clearing ends: few where everybody's writes wait for it.
     fn clearing_step_rows(&self) -> u32 {
         ENDED_AT_ONCE_MAX
+    }
+
+    /// How many rows one step of an import stages or records: few where everybody's writes wait for it.
+    fn import_step_rows(&self) -> u32 {
+        IMPORT_STEP_ROWS
+    }
+
+    /// How long work that is done in steps rests between two of them at least, so that others get a turn.
+    fn step_rest_min(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// How many connections to the database there are, where that is bounded.

@@ -43,8 +43,8 @@ pub trait MerchantWrites {
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock>;
 
     /// Locks as [`MerchantWrites::merchant_lock`] does, but waits a moment only: long enough for transactions
-    /// that record, not for an import. `None` if one of the merchants is still locked then; this transaction
-    /// is of no use any more.
+    /// that record, not for one that hangs. `None` if one of the merchants is still locked then; this
+    /// transaction is of no use any more.
     async fn merchant_lock_soon(&mut self, merchants: &[MerchantId]) -> StoreResult<Option<MerchantLock>>;
 
     /// Locks without waiting: it leaves out merchants that another transaction has locked.

@@ -42,12 +42,21 @@ impl ListKey {
         ListKey(bytes)
     }
 
+    /// A key read from a store.
+    #[must_use]
+    pub fn from_stored(bytes: [u8; 24]) -> ListKey {
+        ListKey(bytes)
+    }
+
     /// The bytes to store.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8; 24] {
         &self.0
     }
 }
+
+/// What makes two settlements with one id the same: what the merchant sees, and what it never sees.
+pub type Content = (Record, Option<InternalPricing>);
 
 /// A rendered settlement to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +71,14 @@ pub struct NewSettlement {
     pub record: Record,
     /// What the merchant never sees.
     pub pricing: Option<InternalPricing>,
+}
+
+impl NewSettlement {
+    /// Whether it has the given content.
+    #[must_use]
+    pub fn has_content(&self, (record, pricing): &Content) -> bool {
+        self.record == *record && self.pricing == *pricing
+    }
 }
 
 impl From<CompletedSettlement> for NewSettlement {
@@ -84,6 +101,9 @@ pub struct RecordedBatch {
     pub recorded: Vec<(MerchantId, SettlementId)>,
     /// Those whose id the merchant already has with other content. The caller must then roll back.
     pub conflicting: Vec<(MerchantId, SettlementId)>,
+    /// Those that an import has staged with other content, of which nobody knows yet whether it will be
+    /// accepted. The caller must then roll back, and may try again later.
+    pub reserved: Vec<(MerchantId, SettlementId)>,
 }
 
 /// A batch without repetitions, for the backends.
@@ -112,6 +132,17 @@ impl<'a> SettlementBatch<'a> {
         }
         batch
     }
+
+    /// Leaves out those that are stored; one that is stored with other content is conflicting.
+    pub fn leave_out_stored(&mut self, stored: &HashMap<(MerchantId, SettlementId), Content>) {
+        let conflicting = &mut self.conflicting;
+        self.unique.retain(|row| {
+            let key = (row.merchant_id, row.settlement_id);
+            let content = stored.get(&key);
+            conflicting.extend(content.filter(|content| !row.has_content(content)).map(|_| key));
+            content.is_none()
+        });
+    }
 }
 
 /// Questions about settlements.
@@ -125,7 +156,8 @@ pub trait SettlementReads {
 #[async_trait]
 pub trait SettlementWrites {
     /// Records completed settlements, at most [`BATCH_MAX`]. It leaves a stored one with the same content
-    /// alone, and reports one with other content as conflicting.
+    /// alone, and reports one with other content as conflicting. What an accepted import has staged counts as
+    /// stored.
     async fn settlement_record_many(
         &mut self,
         lock: &MerchantLock,

@@ -8,8 +8,17 @@ use std::path::Path;
 use crate::Violation;
 
 /// The stored nouns, by the name of their file.
-const NOUNS: &[&str] =
-    &["merchants", "keys", "operators", "settlements", "deliveries", "endpoints", "clearings", "alerts"];
+const NOUNS: &[&str] = &[
+    "merchants",
+    "keys",
+    "operators",
+    "settlements",
+    "imports",
+    "deliveries",
+    "endpoints",
+    "clearings",
+    "alerts",
+];
 
 /// The contract, the backends, and the suite that all backends must pass.
 const LAYERS: &[&str] = &[

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::ids::{ImportId, MerchantId, SettlementId};
 use settle_domain::seams::SeededEntropy;
 
 use super::alerts::death;
@@ -94,6 +94,8 @@ async fn assert_every_write_is_refused(tx: &mut dyn Tx, lock: &MerchantLock, mer
     let (quiet, entropy) = (Duration::ZERO, SeededEntropy::new(1));
     let refused = [
         tx.settlement_record_many(lock, &settlements).await.err(),
+        tx.import_stage(lock, ImportId::NIL, &settlements, at(1)).await.err(),
+        tx.import_take(lock, ImportId::NIL, settlements.to_vec()).await.err(),
         tx.delivery_enqueue_many(lock, &new).await.err(),
         tx.delivery_record_many(lock, &states, at(1)).await.err(),
         tx.delivery_requeue_many(lock, &ids, at(1)).await.err(),

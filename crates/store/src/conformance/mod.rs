@@ -23,6 +23,7 @@ pub mod deliveries;
 pub mod delivery_rules;
 pub mod endpoints;
 pub mod fixtures;
+pub mod imports;
 pub mod keys;
 pub mod master_keys;
 pub mod merchants;
@@ -121,6 +122,20 @@ macro_rules! conformance_suite {
                 repetitions_inside_a_batch,
                 deep_pages_agree_with_a_walk,
                 an_unknown_merchant_has_no_page,
+            }
+            imports {
+                an_import_is_recorded_in_steps,
+                nothing_of_a_discarded_import_is_recorded,
+                what_is_there_is_not_staged,
+                other_content_is_not_staged,
+                two_imports_may_have_the_same,
+                nobody_records_against_what_is_staged,
+                an_import_is_accepted_with_all_its_rows_alone,
+                a_row_is_taken_once,
+                an_import_is_adopted_once,
+                imports_under_way_are_bounded,
+                a_crash_at_any_step_leaves_it_as_it_was,
+                a_whole_batch_is_staged,
             }
             deliveries {
                 newest_first_with_every_field,

@@ -70,7 +70,7 @@ pub async fn the_same_again_changes_nothing(store: &dyn Store) {
     let again = record(store, &[rows[1].clone(), third.clone(), rows[0].clone()]).await;
     assert_eq!(
         again,
-        RecordedBatch { recorded: keys(std::slice::from_ref(&third)), conflicting: Vec::new() }
+        RecordedBatch { recorded: keys(std::slice::from_ref(&third)), ..RecordedBatch::default() }
     );
     assert_eq!(settlements(store, merchant, 50, 0).await.total, 3);
 }
@@ -87,7 +87,7 @@ pub async fn other_content_conflicts(store: &dyn Store) {
     let no_pricing = NewSettlement { pricing: None, ..original.clone() };
     for other in [other_time, other_pricing, no_pricing] {
         let batch = record(store, std::slice::from_ref(&other)).await;
-        assert_eq!(batch, RecordedBatch { recorded: Vec::new(), conflicting: keys(&[other]) });
+        assert_eq!(batch, RecordedBatch { conflicting: keys(&[other]), ..RecordedBatch::default() });
     }
     let page = settlements(store, merchant, 50, 0).await;
     assert_eq!((page.rows, page.total), (vec![original.record], 1));
@@ -98,7 +98,10 @@ pub async fn repetitions_inside_a_batch(store: &dyn Store) {
     let merchant = merchant(store).await;
     let (one, other) = (settlement(merchant, id(1), at(1)), settlement(merchant, id(1), at(2)));
     let twice = record(store, &[one.clone(), one.clone()]).await;
-    assert_eq!(twice, RecordedBatch { recorded: keys(std::slice::from_ref(&one)), conflicting: Vec::new() });
+    assert_eq!(
+        twice,
+        RecordedBatch { recorded: keys(std::slice::from_ref(&one)), ..RecordedBatch::default() }
+    );
     let (two, different) = (settlement(merchant, id(2), at(1)), settlement(merchant, id(2), at(2)));
     assert_eq!(record(store, &[two.clone(), different]).await.conflicting, keys(&[two]));
     assert_eq!(record(store, &[one.clone(), other]).await.conflicting.len(), 1);
