@@ -137,7 +137,7 @@ impl Asked {
         }
     }
 
-    /// A write that waits, behind an import for instance, is no proof of anything.
+    /// A write that waits, behind a long transaction for instance, is no proof of anything.
     async fn is_write_refused(&mut self, store: &dyn Store) -> bool {
         if let Some((_, is_refused)) = self.written.filter(|(at, _)| at.elapsed() < PROBE_INTERVAL) {
             return is_refused;

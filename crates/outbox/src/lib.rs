@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`work`] | a transaction whose commit wakes whoever must know of what it made due |
 //! | [`recorder`] | completes settlements for many callers, who share a commit |
+//! | [`imports`] | completes more settlements than one transaction can, all of them or none |
 //! | [`wake`] | tells the dispatcher of this process at once that something is due |
 //!
 //! Whatever makes a delivery due commits through [`Work`]: the operator API, an import, a redelivery. There
@@ -16,6 +17,7 @@ use settle_domain::ids::MerchantId;
 use settle_domain::seams::{Clock, Entropy};
 use settle_store::{Store, StoreResult};
 
+pub mod imports;
 pub mod recorder;
 pub mod wake;
 pub mod work;
@@ -62,6 +64,12 @@ impl Outbox {
     /// Begins a transaction. Dropped without [`Work::commit`], it leaves no trace and wakes nobody.
     pub async fn begin(&self) -> StoreResult<Work> {
         Ok(Work::new(self.store.begin().await?, self.clone()))
+    }
+
+    /// Begins a transaction whose commit does not wait for the disk: what a crash of the machine undoes must
+    /// be done again by itself. It must enqueue no notifications: they could be sent and then be gone.
+    pub(crate) async fn begin_relaxed(&self) -> StoreResult<Work> {
+        Ok(Work::new(self.store.begin_relaxed().await?, self.clone()))
     }
 
     /// Tells the dispatchers of other processes that merchants have something due.

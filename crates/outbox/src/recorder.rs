@@ -8,8 +8,8 @@
 //! callers each store is a sixth faster its own way.
 //!
 //! A group waits a moment for merchants that somebody else has locked, such as the dispatcher that records
-//! outcomes; it does not wait for an import. Whoever has settlements of a merchant that is locked for longer
-//! waits aside, in a transaction of his own, and holds up nobody.
+//! outcomes; it does not wait for one that hangs. Whoever has settlements of a merchant that is locked for
+//! longer waits aside, in a transaction of his own, and holds up nobody.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,6 +56,10 @@ pub enum RecordError {
     /// These are there already with other content, or were given with two.
     #[error("there already with other content: {0:?}")]
     Conflicts(Vec<(MerchantId, SettlementId)>),
+    /// An import has staged these with other content, and may still be discarded: trying again later may
+    /// work.
+    #[error("staged by an import with other content: {0:?}")]
+    Reserved(Vec<(MerchantId, SettlementId)>),
     /// The store failed.
     #[error(transparent)]
     Store(Arc<StoreError>),
@@ -335,7 +339,8 @@ async fn in_time<T>(transaction: impl Future<Output = Result<T, RecordError>>) -
     timeout(CALL_TIMEOUT, transaction).await.unwrap_or_else(late)
 }
 
-fn merchants_of(settlements: &[NewSettlement]) -> Vec<MerchantId> {
+/// The merchants of settlements, each once, in the order of their ids.
+pub(crate) fn merchants_of(settlements: &[NewSettlement]) -> Vec<MerchantId> {
     let merchants: BTreeSet<MerchantId> =
         settlements.iter().map(|settlement| settlement.merchant_id).collect();
     merchants.into_iter().collect()
@@ -364,6 +369,9 @@ async fn complete(
     let completed = work.complete(lock, settlements).await?;
     if !completed.conflicting.is_empty() {
         return Err(RecordError::Conflicts(completed.conflicting));
+    }
+    if !completed.reserved.is_empty() {
+        return Err(RecordError::Reserved(completed.reserved));
     }
     work.commit().await?;
     let mut new: HashSet<_> = completed.recorded.into_iter().collect();

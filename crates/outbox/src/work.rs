@@ -8,7 +8,7 @@ use settle_domain::endpoint::Endpoint;
 use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::time::Timestamp;
-use settle_store::{Claimed, MerchantLock, NewDelivery, NewSettlement, StoreResult, Tx};
+use settle_store::{Claimed, MerchantLock, NewDelivery, NewSettlement, RecordedBatch, StoreResult, Tx};
 
 use crate::wake::{ClaimsEnded, HANDED_OVER_MAX, JustCommitted, Wake};
 use crate::{Outbox, Wakes};
@@ -28,6 +28,9 @@ pub struct Completed {
     pub recorded: Vec<(MerchantId, SettlementId)>,
     /// Those whose id the merchant already has, with other content. Whoever sees one does not commit.
     pub conflicting: Vec<(MerchantId, SettlementId)>,
+    /// Those that an import has staged with other content; it may still be discarded. Whoever sees one does
+    /// not commit.
+    pub reserved: Vec<(MerchantId, SettlementId)>,
     /// Merchants who are notified of those that were new.
     pub notified: HashSet<MerchantId>,
     /// Notifications enqueued.
@@ -55,7 +58,8 @@ impl Work {
         settlements: &[NewSettlement],
     ) -> StoreResult<Completed> {
         let batch = self.tx.settlement_record_many(lock, settlements).await?;
-        Ok(Completed { recorded: batch.recorded, conflicting: batch.conflicting, ..Completed::default() })
+        let RecordedBatch { recorded, conflicting, reserved } = batch;
+        Ok(Completed { recorded, conflicting, reserved, ..Completed::default() })
     }
 
     /// Records completed settlements and enqueues a notification of each new one whose merchant has an
@@ -66,7 +70,7 @@ impl Work {
         settlements: &[NewSettlement],
     ) -> StoreResult<Completed> {
         let mut completed = self.record(lock, settlements).await?;
-        if completed.conflicting.is_empty() {
+        if completed.conflicting.is_empty() && completed.reserved.is_empty() {
             let endpoints = self.endpoints(lock, &completed.recorded).await?;
             let deliveries = self.deliveries(&completed.recorded, &endpoints);
             self.tx.delivery_enqueue_many(lock, &deliveries).await?;

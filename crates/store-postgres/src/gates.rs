@@ -1,8 +1,8 @@
 //! Gates: who wants to lock a merchant waits here, before he has a connection.
 //!
-//! An import may hold a merchant's lock for minutes. Were its other writers to wait in the database, each
-//! with a connection, the connections would soon be gone, and every merchant would wait for this one. So of
-//! the callers in this process that want the same merchant one goes on to the database, and of those that
+//! A node that hangs may hold a merchant's lock for seconds. Were its other writers to wait in the database,
+//! each with a connection, the connections would soon be gone, and every merchant would wait for this one. So
+//! of the callers in this process that want the same merchant one goes on to the database, and of those that
 //! wait there, for whatever merchants, half of the connections of transactions stay free.
 
 use std::collections::HashMap;

@@ -117,6 +117,8 @@ impl Elements {
                     })
                 }))
             }
+            // Whoever tries again finds out whether the import was accepted.
+            fault @ RecordError::Reserved(_) => ApiError::Unavailable(fault.to_string()),
             RecordError::Store(fault) => ApiError::from(&*fault),
         }
     }
