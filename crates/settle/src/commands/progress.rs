@@ -33,6 +33,11 @@ impl Progress {
         self.0.inc(u64::try_from(number).unwrap_or(0));
     }
 
+    /// So much is done.
+    pub fn at(&self, position: u64) {
+        self.0.set_position(position);
+    }
+
     /// Starts over for the next pass.
     pub fn rewind(&self, message: &'static str) {
         self.0.set_message(message);

@@ -22,6 +22,7 @@ use settle_api::{ApiState, Guessing, Health, Limits, Messages, OperatorState, Pa
 use settle_notify::clearer::Clearer;
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
+use settle_outbox::imports::finisher::Finisher;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::{Wake, pass_on};
 use settle_shards::keeper::Standing;
@@ -196,8 +197,8 @@ impl Serve {
         Ok(())
     }
 
-    /// Starts the dispatcher, its keeper, the alerter and the clearer. Without the role `dispatch` it starts
-    /// a task that passes wake-ups on to the processes that have one.
+    /// Starts the dispatcher, its keeper, the alerter, the clearer and the finisher of imports. Without the
+    /// role `dispatch` it starts a task that passes wake-ups on to the processes that have one.
     fn dispatch(
         &self,
         context: &Context,
@@ -213,6 +214,7 @@ impl Serve {
         let alerter = settle_wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
         let mut keeper = settle_wiring::keeper(&context.config, store.clone());
         let clearer = Clearer::new(store.clone());
+        let finisher = Finisher::new(context.service_outbox(wake.clone()));
         let tenancy = keeper.tenant();
         let parts =
             DispatchParts { store, transport, ring: context.ring.clone(), wake, alerter: alerter.wake() };
@@ -220,6 +222,7 @@ impl Serve {
         let standing = keeper.standing();
         let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
         let clearer = tokio::spawn(vital(clearer.run(stopped(stop.clone()))));
+        let finisher = tokio::spawn(vital(finisher.run(stopped(stop.clone()))));
         let keeper = tokio::spawn(vital(keeper.run()));
         let running = tokio::spawn(async move {
             vital(dispatcher.run(tenancy, stopped(stop))).await;
@@ -227,6 +230,7 @@ impl Serve {
             let _ = keeper.await;
             let _ = alerter.await;
             let _ = clearer.await;
+            let _ = finisher.await;
         });
         Ok(Some((running, standing)))
     }

@@ -1,13 +1,14 @@
 //! `settle settlement import`: imports completed settlements from a file, all of them or none.
 //!
-//! Pass one reads every line and names every problem. Pass two records the lines in one transaction: it locks
-//! all merchants of the file, then takes 1,000 lines at a time, inserts the new settlements with their counts
-//! and slices, compares the known ones with what is stored, and with `--notify` enqueues the notifications.
+//! Pass one reads every line and names every problem. Pass two records the lines: up to 1,000 of them in one
+//! transaction, which locks all merchants of the file, inserts the new settlements with their counts and
+//! slices, compares the known ones with what is stored, and with `--notify` enqueues the notifications. More
+//! lines are staged and recorded in [`steps`], because nobody else could write meanwhile.
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use settle_domain::ids::MerchantId;
-use settle_outbox::work::Work;
+use settle_domain::ids::{MerchantId, SettlementId};
+use settle_outbox::work::{Completed, Work};
 use settle_store::{BATCH_MAX, MerchantLock, NewSettlement};
 
 use super::CommandError;
@@ -16,8 +17,9 @@ use crate::output::{self, OutputFormat};
 
 mod array;
 mod lines;
+mod steps;
 
-use lines::{Line, Lines, Place};
+use lines::{Line, Lines, Merchants, Place};
 use settle_wiring::Context;
 
 #[derive(Debug, Subcommand)]
@@ -26,8 +28,10 @@ pub(super) enum SettlementCommand {
     ///
     /// An object has the fields of the settlement record and `merchant_id`, and may have `pricing` with
     /// `provider_rate`, `spread_revenue` and `partner_commission`. Importing the same settlement again is
-    /// fine. If any object is bad nothing is imported. All of it is one transaction: on SQLite nothing else
-    /// can be written meanwhile.
+    /// fine. If any object is bad nothing is imported. More than 1,000 objects are first checked and written
+    /// down as a whole, then accepted, then recorded in steps beside everybody's work: lists show them little
+    /// by little. If the command dies before they are accepted, nothing is imported. If it dies afterwards,
+    /// the service, or the next import, records the rest within a minute.
     Import(Import),
 }
 
@@ -80,63 +84,100 @@ impl SettlementCommand {
 }
 
 impl Import {
-    /// Reads the file once to find every problem, and a second time to record it in one transaction. So the
-    /// database never waits for the input.
+    /// Reads the file once to find every problem, and a second time to record it. So the database never waits
+    /// for the input.
     async fn import(&self, context: &Context) -> Result<Imported, CommandError> {
         let lines = Lines::open(&self.file, self.merchant)?;
         let progress = Progress::over_bytes(lines.bytes()?, "checking");
         let merchants = lines.check(&progress)?;
         progress.rewind("recording");
+        let mut read = lines.read(&progress)?;
+        let first: Vec<Line> = read.by_ref().take(BATCH_MAX + 1).collect::<Result<_, _>>()?;
+        if first.len() <= BATCH_MAX {
+            return self.import_at_once(context, &merchants, first, &progress).await;
+        }
+        let mut lines = first.into_iter().map(Ok).chain(read);
+        if self.dry_run {
+            return steps::dry_run(context, self.notify, &merchants, &mut lines, &progress).await;
+        }
+        steps::import(context, self.notify, &merchants, &mut lines, &progress).await
+    }
+
+    /// Few lines are one transaction.
+    async fn import_at_once(
+        &self,
+        context: &Context,
+        merchants: &Merchants,
+        lines: Vec<Line>,
+        progress: &Progress,
+    ) -> Result<Imported, CommandError> {
         let mut work = context.command_outbox().begin().await?;
         let lock = work.merchant_lock(&merchants.ids()).await?;
         merchants.refuse_unknown(lock.merchants())?;
         let mut done = Imported::default();
-        let mut batch: Vec<Line> = Vec::with_capacity(BATCH_MAX);
-        for line in lines.read(&progress)? {
-            batch.push(line?);
-            if batch.len() == BATCH_MAX {
-                self.record(&mut work, &lock, std::mem::take(&mut batch), &mut done).await?;
-            }
+        let batch = Batch::new(lines);
+        if !batch.settlements.is_empty() {
+            batch.record(&mut work, &lock, self.notify, &mut done).await?;
         }
-        self.record(&mut work, &lock, batch, &mut done).await?;
         if !self.dry_run {
             work.commit().await?;
         }
         progress.finish();
         Ok(done)
     }
+}
 
+/// Settlements that one transaction records, and their places.
+struct Batch {
+    places: Vec<Place>,
+    settlements: Vec<NewSettlement>,
+}
+
+impl Batch {
+    fn new(lines: impl IntoIterator<Item = Line>) -> Batch {
+        let (places, settlements) =
+            lines.into_iter().map(|line| (line.place, NewSettlement::from(line.settlement))).unzip();
+        Batch { places, settlements }
+    }
+
+    /// Records the settlements, without a commit.
     async fn record(
         &self,
         work: &mut Work,
         lock: &MerchantLock,
-        batch: Vec<Line>,
+        notify: bool,
         done: &mut Imported,
     ) -> Result<(), CommandError> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let (places, settlements): (Vec<Place>, Vec<NewSettlement>) =
-            batch.into_iter().map(|line| (line.place, NewSettlement::from(line.settlement))).unzip();
-        let completed = if self.notify {
-            work.complete(lock, &settlements).await?
+        let completed = if notify {
+            work.complete(lock, &self.settlements).await?
         } else {
-            work.record(lock, &settlements).await?
+            work.record(lock, &self.settlements).await?
         };
-        if let Some((merchant, id)) = completed.conflicting.first() {
-            let same = |settlement: &NewSettlement| {
-                settlement.merchant_id == *merchant && settlement.settlement_id == *id
-            };
-            let place = settlements.iter().rposition(same).map(|position| places[position].to_string());
-            let place = place.unwrap_or_default();
-            let text = format!(
-                "{place}: settlement_id: {id} is there already with other content; nothing was imported"
-            );
-            return Err(CommandError::Refused(text));
-        }
-        done.recorded += completed.recorded.len();
-        done.unchanged += settlements.len() - completed.recorded.len();
-        done.notified += completed.notifications;
+        let Completed { recorded, conflicting, reserved, notifications, .. } = completed;
+        self.refuse(&conflicting, &reserved)?;
+        done.recorded += recorded.len();
+        done.unchanged += self.settlements.len() - recorded.len();
+        done.notified += notifications;
         Ok(())
     }
+
+    /// Names the place of a settlement that is in the way.
+    fn refuse(
+        &self,
+        conflicting: &[(MerchantId, SettlementId)],
+        reserved: &[(MerchantId, SettlementId)],
+    ) -> Result<(), CommandError> {
+        let (key, what) = match (conflicting.first(), reserved.first()) {
+            (Some(key), _) => (key, "is there already with other content"),
+            (None, Some(key)) => (key, "is in another import under way, with other content"),
+            (None, None) => return Ok(()),
+        };
+        let same = |row: &NewSettlement| (row.merchant_id, row.settlement_id) == *key;
+        let place = self.settlements.iter().rposition(same).map(|position| self.places[position].to_string());
+        Err(refused(&place.unwrap_or_default(), key.1, what))
+    }
+}
+
+fn refused(place: &str, id: SettlementId, what: &str) -> CommandError {
+    CommandError::Refused(format!("{place}: settlement_id: {id} {what}; nothing was imported"))
 }

@@ -36,6 +36,7 @@ mod doctor;
 mod forward;
 mod import;
 mod import_refused;
+mod import_steps;
 mod key;
 mod listen;
 mod listening;
