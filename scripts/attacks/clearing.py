@@ -26,28 +26,6 @@ COLUMNS = (
 )
 
 
-class Arrivals(common.Probe):
-    """Posts a settlement at a steady pace, as an operator, and measures each answer."""
-
-    def __init__(self, port: int, token: str, merchant: str) -> None:
-        super().__init__(port, "/operator/v1/settlements", token, 0.02)
-        self.merchant = merchant
-
-    def _ask(self) -> None:
-        number = 0
-        while not self._stop.is_set():
-            number += 1
-            body = {"merchant_id": self.merchant, **common.settlement(number)}
-            started = time.perf_counter()
-            try:
-                status, _ = common.call(self.port, "POST", self.path, self.key, body)
-                self.failures += status not in (200, 201)
-            except OSError:
-                self.failures += 1
-            self.seconds.append(time.perf_counter() - started)
-            self._stop.wait(self.pause)
-
-
 def has_epoch(columns: list[str]) -> str:
     """Binaries of before have no such column."""
     return "endpoint_epoch," if "endpoint_epoch" in columns else ""
@@ -108,11 +86,11 @@ def total(port: int, key: str, status: str) -> int:
     return common.json.loads(body)["total"]
 
 
-def watch(running: common.Running, beside: tuple[str, str], token: str, seconds) -> tuple[common.Probe, Arrivals]:
+def watch(running: common.Running, beside: tuple[str, str], token: str, seconds) -> tuple[common.Probe, common.Arrivals]:
     """Reads and arrivals of another merchant while `seconds` lasts."""
     merchant, key = beside
     reads = common.Probe(running.api, "/v1/settlements?limit=20", key)
-    arrivals = Arrivals(running.operator, token, merchant)
+    arrivals = common.Arrivals(running.operator, token, merchant)
     with reads, arrivals:
         seconds()
     return reads, arrivals

@@ -233,6 +233,37 @@ class Probe:
         )
 
 
+class Arrivals(Probe):
+    """Posts a settlement at a steady pace, as an operator, and measures each answer and the gaps between them."""
+
+    def __init__(self, port: int, token: str, merchant: str) -> None:
+        super().__init__(port, "/operator/v1/settlements", token, 0.02)
+        self.merchant = merchant
+        self.recorded_at: list[float] = []
+
+    def _ask(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            number += 1
+            body = {"merchant_id": self.merchant, **settlement(number)}
+            started = time.perf_counter()
+            try:
+                status, _ = call(self.port, "POST", self.path, self.key, body)
+                is_recorded = status in (200, 201)
+            except OSError:
+                is_recorded = False
+            self.failures += not is_recorded
+            self.seconds.append(time.perf_counter() - started)
+            if is_recorded:
+                self.recorded_at.append(time.perf_counter())
+            self._stop.wait(self.pause)
+
+    def longest_gap(self) -> float:
+        """The longest time in which no settlement arrived, in seconds."""
+        times = self.recorded_at
+        return max((later - earlier for earlier, later in zip(times, times[1:])), default=float("nan"))
+
+
 def measure(port: int, path: str, key: str | None, seconds: float) -> Probe:
     """Probes for a while."""
     with Probe(port, path, key) as probe:
