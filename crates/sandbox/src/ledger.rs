@@ -6,24 +6,26 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::num::NonZeroUsize;
-use std::time::Duration;
 
 use lru::LruCache;
-use settle_domain::money::{Decimal, asset_decimals};
+use settle_domain::money::Decimal;
 use settle_domain::time::Timestamp;
 use settle_provider::wire::{Operation, OperationStatus, Problem, ProblemCode};
 use uuid::Uuid;
 
+mod begin;
+mod lists;
+
+pub(crate) use lists::Execution;
+
 use crate::behaviour::Behaviour;
 use crate::broken::Broken;
 use crate::journal::{Entry, Journal};
-use crate::rates::{self, RateFault, Rates};
-use crate::record::{Asked, Change, Record};
+use crate::rates::Rates;
+use crate::record::{Asked, Record};
 
 /// Operations and quotes whose calls are counted; the longest unused is forgotten first.
 const COUNTED_MAX: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
-/// Operations or executions on one page.
-pub(crate) const PAGE_MAX: usize = 1_000;
 /// The reason of what was voided.
 const VOIDED: &str = "voided";
 
@@ -73,17 +75,6 @@ pub(crate) struct Ledger {
     calls: LruCache<String, u32>,
     last_line: u64,
     instance_line: u64,
-}
-
-/// One operation that was executed.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Execution {
-    operation_id: Uuid,
-    kind: &'static str,
-    reference: String,
-    asset: String,
-    amount: Decimal,
-    times: u32,
 }
 
 impl Ledger {
@@ -233,88 +224,6 @@ impl Ledger {
         *calls
     }
 
-    /// The record of an operation that has just come.
-    fn begin(&self, asked: Asked, behaviour: Behaviour, now: Timestamp) -> Record {
-        let mut record = Record {
-            operation_id: asked.operation_id(),
-            status: OperationStatus::Succeeded,
-            provider_reference: format!("sandbox-{}", self.changes.len() + 1),
-            amount: Some(at_scale(&asked)),
-            bought: None,
-            code: None,
-            reason: None,
-            times: 1,
-            due: None,
-            asked: None,
-        };
-        let refused = self.refused(&asked, behaviour, now);
-        record.asked = Some(asked);
-        match refused {
-            Ok(bought) => record.bought = bought,
-            Err((code, reason)) => {
-                refuse(&mut record, code, reason);
-                return record;
-            }
-        }
-        let later = |wait: Duration| now.plus(wait).as_micros();
-        match behaviour {
-            Behaviour::Pending(wait) => {
-                (record.status, record.times) = (OperationStatus::Pending, 0);
-                record.due = Some((later(wait), Change::Execute));
-            }
-            Behaviour::Late(wait) => {
-                (record.status, record.times) = (OperationStatus::Pending, 0);
-                record.due = Some((later(wait), Change::Arrive));
-            }
-            Behaviour::Flip(wait) => {
-                let code = record.asked.as_ref().map_or(ProblemCode::PayoutRefused, Asked::refusal);
-                refuse(&mut record, code, "sandbox:flip".to_owned());
-                record.due = Some((later(wait), Change::Execute));
-            }
-            Behaviour::Return(wait) => record.due = Some((later(wait), Change::Return)),
-            Behaviour::Short => scale(&mut record, 9),
-            Behaviour::More => scale(&mut record, 11),
-            _ => {}
-        }
-        record
-    }
-
-    /// What a conversion buys; or why an operation is refused.
-    fn refused(
-        &self,
-        asked: &Asked,
-        behaviour: Behaviour,
-        now: Timestamp,
-    ) -> Result<Option<Decimal>, (ProblemCode, String)> {
-        let refused = |reason: &str| Err((asked.refusal(), reason.to_owned()));
-        let decimals = asset_decimals(asked.asset());
-        let fits = decimals.is_some_and(|decimals| asked.amount().at_scale(decimals).is_some());
-        if decimals.is_none() {
-            return refused("asset_unsupported");
-        }
-        if !fits || asked.amount().is_zero() {
-            return refused("amount_invalid");
-        }
-        let bought = match asked {
-            Asked::Conversion(request) => match rates::redeem(request, &self.instance, now) {
-                Ok(bought) => Some(bought),
-                Err(RateFault::Expired) => return refused(Problem::QUOTE_EXPIRED),
-                Err(fault) => return refused(&fault.to_string()),
-            },
-            Asked::Payout(_) | Asked::Refund(_) => None,
-        };
-        match behaviour {
-            Behaviour::Refuse => refused("sandbox:refuse"),
-            Behaviour::Unregistered => {
-                Err((ProblemCode::SenderNotRegistered, "sandbox:unregistered".to_owned()))
-            }
-            Behaviour::Expired if !self.expired.contains(asked.reference()) => {
-                refused(Problem::QUOTE_EXPIRED)
-            }
-            _ => Ok(bought),
-        }
-    }
-
     /// The answer to a request whose operation is known, the first time as well as later.
     fn answer(&self, id: Uuid, behaviour: Behaviour) -> Held<Reply> {
         let Some(Stored { record, line, .. }) = self.stored.get(&id) else {
@@ -383,71 +292,6 @@ impl Ledger {
         self.change(record.clone(), now, journal);
         (self.told(&record), self.last_line)
     }
-
-    /// A page of what has changed since then, and where the next one begins.
-    pub(crate) fn changed(
-        &mut self,
-        since: Timestamp,
-        after: usize,
-        now: Timestamp,
-        journal: &Journal,
-    ) -> Held<(Vec<Operation>, Option<usize>)> {
-        self.advance(now, journal);
-        let first = self.changes.partition_point(|(at, _)| *at < since).max(after);
-        let mut operations = Vec::new();
-        let mut next = None;
-        for (index, (_, id)) in self.changes.iter().enumerate().skip(first) {
-            if operations.len() == PAGE_MAX {
-                next = Some(index);
-                break;
-            }
-            let stored = self.stored.get(id).filter(|stored| stored.change == index);
-            if let Some(stored) = stored.filter(|stored| !stored.record.is_on_its_way())
-                && !self.is(Broken::ListsNothing)
-            {
-                operations.push(stored.record.operation(&self.instance));
-            }
-        }
-        ((operations, next), self.last_line)
-    }
-
-    /// A page of what was executed, and where the next one begins.
-    pub(crate) fn executions(
-        &mut self,
-        after: usize,
-        now: Timestamp,
-        journal: &Journal,
-    ) -> Held<(Vec<Execution>, Option<usize>)> {
-        self.advance(now, journal);
-        let page = self.executed.iter().skip(after).take(PAGE_MAX);
-        let executions: Vec<Execution> = page.filter_map(|id| self.execution(*id)).collect();
-        let end = after.saturating_add(PAGE_MAX);
-        ((executions, (end < self.executed.len()).then_some(end)), self.last_line)
-    }
-
-    fn execution(&self, id: Uuid) -> Option<Execution> {
-        let record = &self.stored.get(&id)?.record;
-        let asked = record.asked.as_ref()?;
-        Some(Execution {
-            operation_id: id,
-            kind: asked.kind().as_str(),
-            reference: asked.reference().to_owned(),
-            asset: asked.asset().to_owned(),
-            amount: record.amount?,
-            times: record.times,
-        })
-    }
-}
-
-/// What is moved, at the scale of its asset.
-fn at_scale(asked: &Asked) -> Decimal {
-    let amount = asked.amount();
-    asset_decimals(asked.asset()).and_then(|decimals| amount.at_scale(decimals)).unwrap_or(amount)
-}
-
-fn refuse(record: &mut Record, code: ProblemCode, reason: String) {
-    (record.status, record.times) = (OperationStatus::Refused, 0);
-    (record.code, record.reason) = (Some(code), Some(reason));
 }
 
 fn refusal(record: &Record, asked: &Asked) -> Reply {
@@ -457,18 +301,6 @@ fn refusal(record: &Record, asked: &Asked) -> Reply {
 fn conflict(id: Uuid) -> Reply {
     let reason = Some("another body came under this operation id before".to_owned());
     Reply::Problem(422, Problem { code: ProblemCode::Conflict, reason, operation_id: Some(id) })
-}
-
-/// Makes a tenth less or more of what is moved; of a conversion, of what is bought.
-fn scale(record: &mut Record, tenths: u128) {
-    let scaled = |amount: Decimal| {
-        let coefficient = amount.coefficient().saturating_mul(tenths) / 10;
-        Decimal::new(coefficient, amount.scale()).unwrap_or(amount)
-    };
-    match record.bought {
-        Some(bought) => record.bought = Some(scaled(bought)),
-        None => record.amount = record.amount.map(scaled),
-    }
 }
 
 /// An amount that lost everything below a hundredth.

@@ -17,7 +17,8 @@ const PREFIX: &str = "SETTLE_";
 const CONFIG_VARIABLE: &str = "SETTLE_CONFIG";
 /// The variable from which `settle listen` takes its secret; not a setting of the service.
 pub const LISTEN_SECRET_VARIABLE: &str = "SETTLE_LISTEN_SECRET";
-/// The variable from which `settle sandbox` and `settle provider check` take their secret; not a setting either.
+/// The variable from which `settle sandbox` and `settle provider check` take their secret; not a setting
+/// either.
 pub const SANDBOX_SECRET_VARIABLE: &str = "SETTLE_SANDBOX_SECRET";
 /// Variables that are ours and are not settings.
 const NOT_SETTINGS: [&str; 3] = [CONFIG_VARIABLE, LISTEN_SECRET_VARIABLE, SANDBOX_SECRET_VARIABLE];
