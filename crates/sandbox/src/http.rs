@@ -21,7 +21,7 @@ use crate::ledger::Reply;
 use crate::server::Cut;
 
 mod control;
-mod protocol;
+pub(crate) mod protocol;
 
 /// The longest body of a request.
 const BODY_BYTES_MAX: usize = 64 * 1_024;
@@ -37,7 +37,7 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
 }
 
 /// The body of a request whose signature was checked.
-struct Signed {
+pub(crate) struct Signed {
     headers: HeaderMap,
     body: Bytes,
 }

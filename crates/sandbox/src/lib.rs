@@ -14,6 +14,7 @@
 //! | `rates` | the prices, and quotes that need no memory |
 //! | `desk` | ledger and journal together: an answer waits until what it says is on the disk |
 //! | `http` | the protocol, and what tests ask the sandbox itself |
+//! | `openapi` | the protocol as a document, made from the routes |
 //! | `server` | connections, and how one is cut |
 
 mod behaviour;
@@ -22,6 +23,7 @@ mod desk;
 mod http;
 mod journal;
 mod ledger;
+mod openapi;
 mod rates;
 mod record;
 mod server;
@@ -29,3 +31,4 @@ mod server;
 #[cfg(feature = "testing")]
 pub use broken::Broken;
 pub use desk::{OpenError, Sandbox, SandboxSettings};
+pub use openapi::text as openapi_text;

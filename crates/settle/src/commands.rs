@@ -82,7 +82,11 @@ enum Command {
     Man(shell::Man),
     /// Print the OpenAPI document
     #[command(hide = true)]
-    Openapi,
+    Openapi {
+        /// The provider protocol's instead of the merchants'
+        #[arg(long)]
+        provider: bool,
+    },
 }
 
 /// Why a command failed. `settle` prints it as one line on standard error.
@@ -165,7 +169,11 @@ fn complain(fault: &CommandError) {
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     // These commands need no settings, so bad settings must not make them fail.
     match cli.command {
-        Command::Openapi => {
+        Command::Openapi { provider: true } => {
+            let text = settle_sandbox::openapi_text();
+            crate::output::print_text(&text.map_err(|fault| CommandError::Refused(fault.to_string()))?)?;
+        }
+        Command::Openapi { provider: false } => {
             let text =
                 settle_api::openapi_text().map_err(|fault| CommandError::Refused(fault.to_string()))?;
             crate::output::print_text(text)?;
@@ -211,7 +219,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         | Command::Listen(_)
         | Command::Man(_)
         | Command::Sandbox(_)
-        | Command::Openapi => {}
+        | Command::Openapi { .. } => {}
         Command::Delivery(command) => command.run(Context::open(config, user).await?).await?,
     }
     Ok(ExitCode::SUCCESS)

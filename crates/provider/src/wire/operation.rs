@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use settle_domain::money::Decimal;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{Body, WireFault, optional_text, text};
 
 /// What was asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationKind {
     /// What came in is sold for what goes out.
@@ -45,7 +46,7 @@ impl OperationKind {
 }
 
 /// How far it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationStatus {
     /// Accepted, and not yet final.
@@ -59,7 +60,7 @@ pub enum OperationStatus {
 }
 
 /// An operation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Operation {
     /// The idempotency key that it was asked for with.
     pub operation_id: Uuid,
@@ -78,12 +79,14 @@ pub struct Operation {
     pub asset: Option<String>,
     /// How much of it.
     #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^(0|[1-9][0-9]*)(\\.[0-9]+)?$", examples("181.149631"))]
     pub amount: Option<Decimal>,
     /// What a conversion bought.
     #[serde(default)]
     pub bought_asset: Option<String>,
     /// How much of it.
     #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^(0|[1-9][0-9]*)(\\.[0-9]+)?$", examples("181.149631"))]
     pub bought_amount: Option<Decimal>,
     /// Where a payout went.
     #[serde(default)]

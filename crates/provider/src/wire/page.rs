@@ -1,11 +1,12 @@
 //! What a provider says of itself, and the list of what has changed there.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::{Body, Operation, WireFault, optional_text, text};
 
 /// Two assets that a provider converts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Pair {
     /// The asset that is sold.
     pub sell: String,
@@ -14,7 +15,7 @@ pub struct Pair {
 }
 
 /// `GET /capabilities`: what a provider can do, and how long it remembers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Capabilities {
     /// Names the provider's memory; another one when it was restored or made anew.
     pub instance: String,
@@ -40,7 +41,7 @@ impl Body for Capabilities {
 }
 
 /// `GET /operations`: what has changed, the longest ago first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OperationPage {
     /// The operations, each once and as it stands.
     pub operations: Vec<Operation>,

@@ -5,6 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 use super::{Body, WireFault, optional_text, text};
@@ -110,8 +113,18 @@ impl<'de> Deserialize<'de> for ProblemCode {
     }
 }
 
+impl PartialSchema for ProblemCode {
+    fn schema() -> RefOr<Schema> {
+        let known = ProblemCode::KNOWN.iter().map(ProblemCode::as_str);
+        let schema = ObjectBuilder::new().schema_type(Type::String).enum_values(Some(known));
+        RefOr::T(schema.description(Some("Why, for programs.")).into())
+    }
+}
+
+impl ToSchema for ProblemCode {}
+
 /// Why a request was not done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// Why, for programs.
     pub code: ProblemCode,
@@ -136,7 +149,7 @@ impl Body for Problem {
 }
 
 /// A signed 404: this provider, with this memory, has never begun this operation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Absence {
     /// The operation that was looked up.
     pub operation_id: Uuid,

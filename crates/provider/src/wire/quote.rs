@@ -3,17 +3,19 @@
 use serde::{Deserialize, Serialize};
 use settle_domain::money::Decimal;
 use settle_domain::time::Timestamp;
+use utoipa::ToSchema;
 
 use super::{Body, WireFault, optional_text, text};
 
 /// `POST /quotes`: how much a provider gives for what came in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct QuoteRequest {
     /// The pay-in that is to be converted.
     pub payin_reference: String,
     /// The asset that is sold.
     pub sell: String,
     /// How much of it.
+    #[schema(value_type = String, pattern = "^(0|[1-9][0-9]*)(\\.[0-9]+)?$", examples("1000.00"))]
     pub sell_amount: Decimal,
     /// The asset that is bought.
     pub buy: String,
@@ -28,18 +30,22 @@ impl Body for QuoteRequest {
 }
 
 /// A quote. It binds the provider until it expires.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Quote {
     /// Names the quote in the conversion.
     pub quote_id: String,
     /// What is sold.
+    #[schema(value_type = String, pattern = "^(0|[1-9][0-9]*)(\\.[0-9]+)?$", examples("1000.00"))]
     pub sell_amount: Decimal,
     /// What is bought for it.
+    #[schema(value_type = String, pattern = "^(0|[1-9][0-9]*)(\\.[0-9]+)?$", examples("1000.00"))]
     pub buy_amount: Decimal,
     /// Sold units per bought unit; a provider need not give it.
     #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^(0|[1-9][0-9]*)(\\.[0-9]+)?$", examples("5.43"))]
     pub rate: Option<Decimal>,
     /// Until when the provider is bound.
+    #[schema(value_type = String, format = DateTime, examples("2026-01-31T09:31:00Z"))]
     pub expires_at: Timestamp,
     /// The pay-in that was asked for. A provider that repeats question and assets binds the signature of the
     /// answer to them.

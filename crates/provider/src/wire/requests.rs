@@ -3,12 +3,13 @@
 
 use serde::{Deserialize, Serialize};
 use settle_domain::money::Decimal;
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::{Body, WireFault, text};
 
 /// `POST /conversions`: sell what came in, at the price of a quote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ConversionRequest {
     /// The idempotency key.
     pub operation_id: Uuid,
@@ -19,6 +20,7 @@ pub struct ConversionRequest {
     /// The asset that is sold.
     pub sell: String,
     /// How much of it.
+    #[schema(value_type = String, pattern = "^(0|[1-9][0-9]*)(\\.[0-9]+)?$", examples("1000.00"))]
     pub sell_amount: Decimal,
     /// The asset that is bought.
     pub buy: String,
@@ -34,13 +36,14 @@ impl Body for ConversionRequest {
 }
 
 /// `POST /payouts`: pay to the merchant's destination.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PayoutRequest {
     /// The idempotency key.
     pub operation_id: Uuid,
     /// The asset that is paid.
     pub asset: String,
     /// How much of it.
+    #[schema(value_type = String, pattern = "^(0|[1-9][0-9]*)(\\.[0-9]+)?$", examples("1000.00"))]
     pub amount: Decimal,
     /// Where it goes.
     pub destination_reference: String,
@@ -54,13 +57,14 @@ impl Body for PayoutRequest {
 }
 
 /// `POST /refunds`: send back what came in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RefundRequest {
     /// The idempotency key.
     pub operation_id: Uuid,
     /// The asset that is sent back.
     pub asset: String,
     /// How much of it.
+    #[schema(value_type = String, pattern = "^(0|[1-9][0-9]*)(\\.[0-9]+)?$", examples("1000.00"))]
     pub amount: Decimal,
     /// The pay-in whose payer gets it.
     pub payin_reference: String,
@@ -77,7 +81,7 @@ impl Body for RefundRequest {
 ///
 /// The body repeats the id of the path: a path is not signed, and an empty body would be signed for all
 /// operations alike.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct VoidRequest {
     /// The operation.
     pub operation_id: Uuid,

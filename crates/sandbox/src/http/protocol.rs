@@ -10,8 +10,8 @@ use axum::routing::{get, post};
 use settle_domain::time::Timestamp;
 use settle_provider::client::IDEMPOTENCY_KEY_HEADER;
 use settle_provider::wire::{
-    self, Body, Capabilities, ConversionRequest, OperationPage, PayoutRequest, Problem, ProblemCode,
-    QuoteRequest, RefundRequest, VoidRequest, WireFault,
+    self, Absence, Body, Capabilities, ConversionRequest, Operation, OperationPage, PayoutRequest, Problem,
+    ProblemCode, Quote, QuoteRequest, RefundRequest, VoidRequest, WireFault,
 };
 use uuid::Uuid;
 
@@ -38,7 +38,17 @@ pub(super) fn routes() -> Router<Arc<Desk>> {
         .fallback(unknown)
 }
 
-async fn capabilities(State(desk): State<Arc<Desk>>, _: Signed) -> Response {
+/// What the provider can do
+///
+/// Asked when Settle starts, and now and then.
+#[utoipa::path(
+    get,
+    path = "/capabilities",
+    operation_id = "getCapabilities",
+    responses(
+        (status = 200, description = "What it can do, and how long it remembers.", body = Capabilities),)
+)]
+pub(crate) async fn capabilities(State(desk): State<Arc<Desk>>, _: Signed) -> Response {
     let told =
         |ledger: &mut Ledger, _, _: &_| ((ledger.instance.clone(), ledger.says_sandbox), ledger.first_line());
     let Ok((instance, sandbox)) = desk.held(told).await else { return super::cut() };
@@ -52,7 +62,19 @@ async fn capabilities(State(desk): State<Arc<Desk>>, _: Signed) -> Response {
     answer(&desk, StatusCode::OK, &capabilities)
 }
 
-async fn quote(State(desk): State<Arc<Desk>>, signed: Signed) -> Response {
+/// A price
+///
+/// Binds the provider until it expires. Nothing is executed.
+#[utoipa::path(
+    post,
+    path = "/quotes",
+    operation_id = "createQuote",
+    request_body = QuoteRequest,
+    responses(
+        (status = 200, description = "The price.", body = Quote),
+        (status = 422, description = "No price: `quote_refused` or `sender_not_registered`.", body = Problem),)
+)]
+pub(crate) async fn quote(State(desk): State<Arc<Desk>>, signed: Signed) -> Response {
     let request: QuoteRequest = match wire::read(&signed.body) {
         Ok(request) => request,
         Err(fault) => return invalid(&desk, &fault),
@@ -81,15 +103,63 @@ async fn quote(State(desk): State<Arc<Desk>>, signed: Signed) -> Response {
     }
 }
 
-async fn convert(State(desk): State<Arc<Desk>>, signed: Signed) -> Response {
+/// Convert
+///
+/// Sells what came in at the price of a quote. A quote that has expired is refused with the reason `quote_expired`.
+#[utoipa::path(
+    post,
+    path = "/conversions",
+    operation_id = "createConversion",
+    request_body = ConversionRequest,
+    responses(
+        (status = 200, description = "The operation as it stands; the same as the first time, if it came before.", body = Operation),
+        (status = 202, description = "Accepted, and not yet final.", body = Operation),
+        (status = 409, description = "Blocked for now: send the same again later. Nothing was executed.", body = Problem),
+        (status = 422, description = "Refused for good; or `conflict`: another body came under this key.", body = Problem),
+        (status = 429, description = "Too much at once: send the same again later. Nothing was executed.", body = Problem),
+        (status = 503, description = "Away: send the same again later. Nothing was executed.", body = Problem),)
+)]
+pub(crate) async fn convert(State(desk): State<Arc<Desk>>, signed: Signed) -> Response {
     operate::<ConversionRequest>(&desk, &signed, Asked::Conversion).await
 }
 
-async fn pay_out(State(desk): State<Arc<Desk>>, signed: Signed) -> Response {
+/// Pay out
+///
+/// Pays to the merchant's destination.
+#[utoipa::path(
+    post,
+    path = "/payouts",
+    operation_id = "createPayout",
+    request_body = PayoutRequest,
+    responses(
+        (status = 200, description = "The operation as it stands; the same as the first time, if it came before.", body = Operation),
+        (status = 202, description = "Accepted, and not yet final.", body = Operation),
+        (status = 409, description = "Blocked for now: send the same again later. Nothing was executed.", body = Problem),
+        (status = 422, description = "Refused for good; or `conflict`: another body came under this key.", body = Problem),
+        (status = 429, description = "Too much at once: send the same again later. Nothing was executed.", body = Problem),
+        (status = 503, description = "Away: send the same again later. Nothing was executed.", body = Problem),)
+)]
+pub(crate) async fn pay_out(State(desk): State<Arc<Desk>>, signed: Signed) -> Response {
     operate::<PayoutRequest>(&desk, &signed, Asked::Payout).await
 }
 
-async fn refund(State(desk): State<Arc<Desk>>, signed: Signed) -> Response {
+/// Refund
+///
+/// Sends back what came in.
+#[utoipa::path(
+    post,
+    path = "/refunds",
+    operation_id = "createRefund",
+    request_body = RefundRequest,
+    responses(
+        (status = 200, description = "The operation as it stands; the same as the first time, if it came before.", body = Operation),
+        (status = 202, description = "Accepted, and not yet final.", body = Operation),
+        (status = 409, description = "Blocked for now: send the same again later. Nothing was executed.", body = Problem),
+        (status = 422, description = "Refused for good; or `conflict`: another body came under this key.", body = Problem),
+        (status = 429, description = "Too much at once: send the same again later. Nothing was executed.", body = Problem),
+        (status = 503, description = "Away: send the same again later. Nothing was executed.", body = Problem),)
+)]
+pub(crate) async fn refund(State(desk): State<Arc<Desk>>, signed: Signed) -> Response {
     operate::<RefundRequest>(&desk, &signed, Asked::Refund).await
 }
 
@@ -105,12 +175,38 @@ async fn operate<T: Body>(desk: &Desk, signed: &Signed, ask: fn(T) -> Asked) -> 
     reply(desk, desk.held(|ledger, now, journal| ledger.operate(asked, now, journal)).await).await
 }
 
-async fn look_up(State(desk): State<Arc<Desk>>, Path(id): Path<String>, _: Signed) -> Response {
+/// Look an operation up
+///
+/// Tells the truth also while its request is under way.
+#[utoipa::path(
+    get,
+    path = "/operations/{operation_id}",
+    operation_id = "getOperation",
+    params(("operation_id" = Uuid, Path, description = "The idempotency key of the operation.")),
+    responses(
+        (status = 200, description = "The operation as it stands; the same as the first time, if it came before.", body = Operation),
+        (status = 202, description = "Accepted, and not yet final.", body = Operation),
+        (status = 404, description = "It was never begun, as far as this instance knows.", body = Absence),)
+)]
+pub(crate) async fn look_up(State(desk): State<Arc<Desk>>, Path(id): Path<String>, _: Signed) -> Response {
     let Ok(id) = id.parse::<Uuid>() else { return unknown(State(desk)).await };
     reply(&desk, desk.held(|ledger, now, journal| ledger.look_up(id, now, journal)).await).await
 }
 
-async fn void(State(desk): State<Arc<Desk>>, Path(id): Path<String>, signed: Signed) -> Response {
+/// Void an operation
+///
+/// What was not begun is refused for ever, also if its request arrives later. What was begun stays as it stands.
+#[utoipa::path(
+    post,
+    path = "/operations/{operation_id}/void",
+    operation_id = "voidOperation",
+    params(("operation_id" = Uuid, Path, description = "The idempotency key of the operation.")),
+    request_body = VoidRequest,
+    responses(
+        (status = 200, description = "The operation as it stands; the same as the first time, if it came before.", body = Operation),
+        (status = 202, description = "Accepted, and not yet final.", body = Operation),)
+)]
+pub(crate) async fn void(State(desk): State<Arc<Desk>>, Path(id): Path<String>, signed: Signed) -> Response {
     let Ok(id) = id.parse::<Uuid>() else { return unknown(State(desk)).await };
     if !signed.body.is_empty() {
         match wire::read::<VoidRequest>(&signed.body) {
@@ -122,7 +218,25 @@ async fn void(State(desk): State<Arc<Desk>>, Path(id): Path<String>, signed: Sig
     reply(&desk, desk.held(|ledger, now, journal| ledger.void(id, now, journal)).await).await
 }
 
-async fn list_operations(State(desk): State<Arc<Desk>>, RawQuery(query): RawQuery, _: Signed) -> Response {
+/// What has changed
+///
+/// Every operation that has changed since then, once and as it stands, the longest ago first.
+#[utoipa::path(
+    get,
+    path = "/operations",
+    operation_id = "listOperations",
+    params(
+        ("updated_since" = Option<String>, Query, format = DateTime, description = "Changes from this time on."),
+        ("after" = Option<String>, Query, description = "`next` of the page before."),
+    ),
+    responses(
+        (status = 200, description = "A page.", body = OperationPage),)
+)]
+pub(crate) async fn list_operations(
+    State(desk): State<Arc<Desk>>,
+    RawQuery(query): RawQuery,
+    _: Signed,
+) -> Response {
     let query = query.as_deref();
     let since = match parameter(query, "updated_since").map(|text| text.parse::<Timestamp>()) {
         None => Timestamp::MIN,
