@@ -21,6 +21,7 @@ mod merchant;
 mod migrate;
 mod operator;
 mod progress;
+mod provider;
 mod sandbox;
 mod serve;
 mod settlement;
@@ -72,6 +73,9 @@ enum Command {
     Delivery(delivery::DeliveryCommand),
     /// Receive notifications on this machine, verify and show them
     Listen(listen::Listen),
+    /// Look at providers
+    #[command(subcommand)]
+    Provider(provider::ProviderCommand),
     /// Run a provider of which nobody gets money, for development and tests
     Sandbox(sandbox::SandboxCommand),
     /// Measure how fast this machine is, on a store of its own
@@ -183,6 +187,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Listen(command) => command.run().await?,
         Command::Demo(command) => command.run().await?,
         Command::Sandbox(command) => command.run().await?,
+        Command::Provider(command) => return command.run().await,
         Command::Bench(command) => command.run().await?,
         command => return dispatch_configured(command, cli.config.as_deref()).await,
     }
@@ -218,6 +223,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         | Command::Demo(_)
         | Command::Listen(_)
         | Command::Man(_)
+        | Command::Provider(_)
         | Command::Sandbox(_)
         | Command::Openapi { .. } => {}
         Command::Delivery(command) => command.run(Context::open(config, user).await?).await?,

@@ -1,4 +1,4 @@
-//! `settle sandbox`: a process of its own, which may be killed.
+//! `settle sandbox` and `settle provider check`: two processes, of which one may be killed.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -113,8 +113,38 @@ fn what_was_executed_survives_kill_nine() {
 }
 
 #[test]
-fn a_bad_secret_is_refused_without_repeating_it() {
+fn the_sandbox_conforms_and_the_report_says_so() {
     let settle = Settle::sqlite(BINARY);
+    let sandbox = Running::start(&settle, &["--secret", "hush"]);
+    let url = format!("http://{}", sandbox.address);
+    let ran = settle.run(&["provider", "check", &url, "--secret", "hush"]);
+    assert!(ran.ok().ends_with("It conforms.\n"), "{ran:?}");
+    assert!(ran.stdout.contains("ok  a void holds against a late request"), "{ran:?}");
+    let report = settle.run(&["provider", "check", &url, "--secret", "hush", "--json"]).json();
+    assert_eq!((&report["conforms"], &report["sandbox"]), (&true.into(), &true.into()));
+    assert!(!settle.data().exists(), "neither needs a file");
+}
+
+#[test]
+fn a_provider_that_does_not_conform_is_an_exit_code() {
+    let settle = Settle::sqlite(BINARY);
+    let sandbox = Running::start(&settle, &["--secret", "hush"]);
+    let url = format!("http://{}", sandbox.address);
+    let ran = settle.run(&["provider", "check", &url, "--secret", "wrong"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stdout.contains("FAILED  capabilities are signed"), "{ran:?}");
+    assert!(ran.stdout.ends_with("It does NOT conform.\n"), "{ran:?}");
+}
+
+#[test]
+fn bad_arguments_are_refused_without_repeating_the_secret() {
+    let settle = Settle::sqlite(BINARY);
+    let ran = settle.run(&["provider", "check", "ftp://bank", "--secret", "hush"]);
+    assert!(ran.failed().contains("is not a URL such as"), "{ran:?}");
+    let ran = settle.run(&["provider", "check", "http://127.0.0.1:9", "--live"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+    let ran = settle.run(&["provider", "check", "http://127.0.0.1:9", "--amount", "1"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
     let ran = settle.run(&["sandbox", "--secret", "hush\u{7f}"]);
     assert!(ran.failed().contains("1 to 256 bytes") && !ran.stderr.contains("hush"), "{ran:?}");
 }
