@@ -10,13 +10,13 @@
 //! | [`seen`] | what a call has seen: never what follows from it |
 //! | [`provider`] | the calls, as a trait that a simulation can implement |
 //! | [`client`] | the calls over the network |
-//! | [`conformance`] | whether a provider keeps to the protocol |
+//! | [`check`] | whether a provider keeps to the protocol |
 //!
 //! What an answer means for a payment is not decided here. The client says what it saw ([`seen::Seen`]), in
 //! the words of the protocol; the classification is a pure function of the domain.
 
+pub mod check;
 pub mod client;
-pub mod conformance;
 pub mod provider;
 pub mod seen;
 pub mod signing;

@@ -13,6 +13,7 @@
 //! | `journal` | the file |
 //! | `rates` | the prices, and quotes that need no memory |
 //! | `desk` | ledger and journal together: an answer waits until what it says is on the disk |
+//! | `sandbox` | opening and serving |
 //! | `http` | the protocol, and what tests ask the sandbox itself |
 //! | `openapi` | the protocol as a document, made from the routes |
 //! | `server` | connections, and how one is cut |
@@ -26,9 +27,10 @@ mod ledger;
 mod openapi;
 mod rates;
 mod record;
+mod sandbox;
 mod server;
 
 #[cfg(feature = "testing")]
 pub use broken::Broken;
-pub use desk::{OpenError, Sandbox, SandboxSettings};
 pub use openapi::text as openapi_text;
+pub use sandbox::{OpenError, Sandbox, SandboxSettings};

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_domain::time::Timestamp;
+use settle_provider::check::{Report, Terms, TermsFault, Verdict, examine};
 use settle_provider::client::{ClientSettings, Endpoint};
-use settle_provider::conformance::{Report, Terms, TermsFault, Verdict, examine};
 use settle_provider::signing::ProviderSecret;
 use settle_sandbox::{Broken, Sandbox, SandboxSettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

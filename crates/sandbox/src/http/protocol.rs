@@ -105,7 +105,8 @@ pub(crate) async fn quote(State(desk): State<Arc<Desk>>, signed: Signed) -> Resp
 
 /// Convert
 ///
-/// Sells what came in at the price of a quote. A quote that has expired is refused with the reason `quote_expired`.
+/// Sells what came in at the price of a quote.
+/// A quote that has expired is refused with the reason `quote_expired`.
 #[utoipa::path(
     post,
     path = "/conversions",
@@ -195,7 +196,8 @@ pub(crate) async fn look_up(State(desk): State<Arc<Desk>>, Path(id): Path<String
 
 /// Void an operation
 ///
-/// What was not begun is refused for ever, also if its request arrives later. What was begun stays as it stands.
+/// What was not begun is refused for ever, also if its request arrives later.
+/// What was begun stays as it stands.
 #[utoipa::path(
     post,
     path = "/operations/{operation_id}/void",

@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 use secrecy::SecretString;
 use serde::Serialize;
 use settle_domain::money::Decimal;
+use settle_provider::check::{self, Report, Terms, TermsFault, Verdict};
 use settle_provider::client::{ClientSettings, Endpoint};
-use settle_provider::conformance::{self, Report, Terms, TermsFault, Verdict};
 use settle_wiring::config::{SANDBOX_SECRET_VARIABLE, parse_duration};
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
@@ -77,7 +77,7 @@ impl Check {
         };
         let settings =
             ClientSettings { endpoint, secret, timeout: self.timeout, extra_roots_pem: Vec::new() };
-        let examined = conformance::examine(settings, terms, Arc::new(SystemClock), &SystemEntropy).await;
+        let examined = check::examine(settings, terms, Arc::new(SystemClock), &SystemEntropy).await;
         let report = examined.map_err(|fault| {
             let hint = match fault {
                 TermsFault::NotASandbox => ". Give --live, --destination and --amount if it shall",
