@@ -118,3 +118,18 @@ fn a_claim_is_made_only_for_a_merchant_with_a_turn_and_a_place() {
     queue.land_and_record(&mut lanes, merchant(1), Verdict::Well);
     assert!(lanes.may_ask());
 }
+
+/// The dispatcher lets go of a shard when none of its merchants is at work.
+#[test]
+fn a_merchant_is_at_work_until_its_outcomes_are_recorded() {
+    let (mut lanes, mut queue) = (lanes(), Queue::default());
+    let shop = merchant(1);
+    queue.add(&mut lanes, shop, 1);
+    assert_eq!((lanes.hungry().collect(), lanes.at_work().collect()), (vec![shop], vec![]));
+    queue.claim_all(&mut lanes);
+    assert_eq!((lanes.hungry().collect(), lanes.at_work().collect()), (vec![], vec![shop]));
+    queue.land(&mut lanes, shop, Verdict::Well);
+    assert_eq!(lanes.at_work().collect::<Vec<_>>(), [shop]);
+    queue.record(&mut lanes, shop);
+    assert_eq!(lanes.at_work().count(), 0);
+}
