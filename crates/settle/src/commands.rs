@@ -165,9 +165,9 @@ pub fn run(cli: Cli) -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the one place where a command says why it failed")]
+/// The one place where a command says why it failed. Where nobody reads it, the exit code is enough.
 fn complain(fault: &CommandError) {
-    eprintln!("{}", crate::output::harmless(&format!("settle: {fault}")));
+    let _ = crate::output::print_note(&format!("settle: {fault}"));
 }
 
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {

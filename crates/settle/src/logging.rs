@@ -15,8 +15,12 @@ pub fn start(config: &Config) -> Result<(), LogError> {
         LogFormat::Text => false,
         LogFormat::Auto => !std::io::stderr().is_terminal(),
     };
-    let logs =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        // Where a line cannot be written, saying so there fails too, and would end the service.
+        .log_internal_errors(false);
     let started = if json {
         logs.json().flatten_event(true).with_span_list(false).try_init()
     } else {

@@ -1,9 +1,12 @@
 //! What a shell has of the command: completions, manual pages, the version, pipes that close.
 
-use std::io::Read;
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::process::{Child, Stdio};
 
+use serde_json::Value;
 use settle_testing::binary::{Settle, text};
+use settle_testing::serving::{Signal, get, send_signal};
 
 use crate::BINARY;
 
@@ -88,4 +91,44 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let output = child.wait_with_output().expect("it ends");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && said.is_empty(), "{said}");
+}
+
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// As `settle serve 2>&1 | head -1`.
+#[test]
+fn a_log_that_nobody_reads_ends_nothing() {
+    let settle = Settle::sqlite(BINARY);
+    let mut command = settle.command(&["serve"]);
+    command.env("SETTLE_API__LISTEN", "127.0.0.1:0").env("SETTLE_OPERATOR__LISTEN", "127.0.0.1:0");
+    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let log = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut running = Running(child);
+    // The listener of the operators is the last that listens.
+    let last = log.lines().map(|line| line.expect("UTF-8")).find(|line| line.contains("operator's listener"));
+    let last: Value = serde_json::from_str(&last.expect("it listens")).expect("a line is JSON");
+    let address: SocketAddr = last["address"].as_str().expect("an address").parse().expect("an address");
+    assert_eq!(get(address, "/nothing", "").status, 404, "logged, or not, and answered");
+    assert_eq!(get(address, "/healthz", "").status, 200);
+    send_signal(&running.0, Signal::TERM);
+    assert_eq!(running.0.wait().expect("it ends").code(), Some(0));
+}
+
+#[test]
+fn a_failure_that_nobody_reads_is_an_exit_code() {
+    let settle = Settle::sqlite(BINARY);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut command = settle.command(&["merchant", "list"]);
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer).status().expect("it runs");
+    assert_eq!(status.code(), Some(1), "there is no database");
 }
