@@ -27,6 +27,8 @@ pub enum ApiError {
     Guessed(RateLimited),
     /// The request names no host, or more than one.
     InvalidHost,
+    /// It is no request that can be read: the HTTP library refused it with this status.
+    Unreadable(StatusCode),
     /// There is no such thing, or it is another merchant's.
     NotFound,
     /// The router knows the path but not the method. It adds `Allow`.
@@ -148,9 +150,19 @@ pub struct ErrorBody {
     pub details: Vec<String>,
     /// What the log says, under the request id.
     pub cause: Option<String>,
-    /// Whether a stranger can cause it at will, by a credential that does not hold: the log then has one line
-    /// for many.
-    pub is_tallied: bool,
+    /// What the log says of the request.
+    pub log_line: LogLine,
+}
+
+/// The line of the log that a request gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogLine {
+    /// One of its own.
+    Own,
+    /// One for many: a stranger can cause it at will, by a credential that does not hold.
+    Shared,
+    /// None but at debug: it was no request.
+    None,
 }
 
 impl ApiError {
@@ -167,6 +179,7 @@ impl ApiError {
             Self::NotFound => plain(ErrorCode::NotFound),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::NotFound),
             Self::InvalidHost | Self::InvalidBody(BodyFault::Unreadable) => plain(ErrorCode::InvalidBody),
+            Self::Unreadable(status) => (*status, ErrorCode::InvalidBody),
             Self::InvalidBody(BodyFault::TooLarge) => (StatusCode::PAYLOAD_TOO_LARGE, ErrorCode::InvalidBody),
             Self::InvalidBody(BodyFault::WrongType) => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::InvalidBody)
@@ -208,6 +221,7 @@ impl ApiError {
             Self::NotFound
             | Self::MethodNotAllowed
             | Self::InvalidHost
+            | Self::Unreadable(_)
             | Self::InvalidBody(_)
             | Self::Validation(_)
             | Self::EndpointNotConfigured
@@ -224,14 +238,20 @@ impl IntoResponse for ApiError {
         let mut response = Response::default();
         *response.status_mut() = status;
         response.headers_mut().extend(self.headers());
-        let is_tallied = matches!(self, Self::InvalidCredentials | Self::AccessToken(_) | Self::Guessed(_));
+        let log_line = match self {
+            Self::InvalidCredentials | Self::AccessToken(_) | Self::Guessed(_) => LogLine::Shared,
+            Self::Unreadable(_) => LogLine::None,
+            _ => LogLine::Own,
+        };
         let wording = match &self {
             Self::InvalidHost => Wording::Host,
+            Self::Unreadable(StatusCode::BAD_REQUEST) => Wording::Unreadable,
+            Self::Unreadable(_) => Wording::HeadTooLarge,
             Self::InvalidBody(BodyFault::TooLarge) => Wording::TooLarge,
             Self::InvalidBody(BodyFault::WrongType) => Wording::ContentType,
             _ => Wording::Of(code),
         };
-        let mut body = ErrorBody { wording, fields: None, details: Vec::new(), cause: None, is_tallied };
+        let mut body = ErrorBody { wording, fields: None, details: Vec::new(), cause: None, log_line };
         match self {
             Self::Validation(fields) => body.fields = Some(fields),
             Self::AdminValidation(details) | Self::Conflict(details) => body.details = details,
@@ -244,6 +264,7 @@ impl IntoResponse for ApiError {
             | Self::NotFound
             | Self::MethodNotAllowed
             | Self::InvalidHost
+            | Self::Unreadable(_)
             | Self::InvalidBody(_)
             | Self::EndpointNotConfigured
             | Self::AccessToken(_) => {}

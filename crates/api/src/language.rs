@@ -72,18 +72,25 @@ pub enum Wording {
     TooLarge,
     /// The request names no host, or more than one.
     Host,
+    /// What came is not HTTP.
+    Unreadable,
+    /// The head of the request is too long, or has too many headers.
+    HeadTooLarge,
 }
 
 impl Wording {
     /// Those that are not a code's own.
-    const SPECIAL: [Wording; 3] = [Wording::ContentType, Wording::TooLarge, Wording::Host];
+    const SPECIAL: [Wording; 5] =
+        [Wording::ContentType, Wording::TooLarge, Wording::Host, Wording::Unreadable, Wording::HeadTooLarge];
 
     /// The code that it is said with.
     #[must_use]
     pub const fn code(self) -> ErrorCode {
         match self {
             Self::Of(code) => code,
-            Self::ContentType | Self::TooLarge | Self::Host => ErrorCode::InvalidBody,
+            Self::ContentType | Self::TooLarge | Self::Host | Self::Unreadable | Self::HeadTooLarge => {
+                ErrorCode::InvalidBody
+            }
         }
     }
 
@@ -94,6 +101,8 @@ impl Wording {
             Self::ContentType => Some("content_type"),
             Self::TooLarge => Some("too_large"),
             Self::Host => Some("host"),
+            Self::Unreadable => Some("unreadable"),
+            Self::HeadTooLarge => Some("head_too_large"),
         }
     }
 }

@@ -20,11 +20,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 mod places;
 mod unread;
+mod unreadable;
 mod watched;
 
-use crate::http::{Proxies, Tally};
+use crate::http::{Proxies, Source, Tally};
 use places::{Place, Places};
 use unread::UnreadLimit;
+use unreadable::Refined;
+pub(crate) use unreadable::Unreadable;
 use watched::{Watched, WatchedBody};
 
 /// The bounds of a listener.
@@ -97,10 +100,11 @@ pub async fn serve(
             () = &mut stop => break,
         };
         let Ok(place) = place else {
-            refused.count(crate::http::Source::of(peer));
+            refused.count(Source::of(peer));
             continue;
         };
         let stream = Watched::new(UnreadLimit::new(stream, limits.write_timeout), place.clone());
+        let stream = Refined::new(stream, router.clone(), Source::of(peer));
         let service = service(router.clone(), place.clone(), peer, limits.proxies.clone());
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
@@ -140,8 +144,8 @@ fn head_bytes(request: &Request<Incoming>) -> usize {
     request.method().as_str().len() + target + headers.sum::<usize>()
 }
 
-/// What the HTTP library answers to a head that does not fit its buffer. When a read brings more than the
-/// buffer should hold, the library takes a head that is somewhat longer.
+/// What the HTTP library answers to a head that does not fit its buffer, in [`unreadable`]'s words. When a read
+/// brings more than the buffer should hold, the library takes a head that is somewhat longer.
 fn head_too_long() -> Response {
     let mut response = Response::default();
     *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;

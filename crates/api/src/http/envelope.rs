@@ -1,8 +1,8 @@
 //! The outermost layer of a listener. It gives each request an id and a time limit, turns panics into errors,
 //! writes the error envelope, logs one line and counts.
 //!
-//! Input that is not HTTP gets no envelope. The HTTP library refuses a request line, a head or a length that
-//! it cannot read before our code sees it: with 400 or 431, an empty body and the end of the connection.
+//! Input that is not HTTP gets the envelope too, from a request that stands for it (`server/unreadable.rs`), and
+//! the end of its connection.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,8 +21,9 @@ use tracing::Instrument;
 use super::excerpt::Excerpt;
 use super::source::Source;
 use super::tally::Tally;
-use crate::error::{ApiError, ErrorBody};
+use crate::error::{ApiError, ErrorBody, LogLine};
 use crate::language::Messages;
+use crate::server::Unreadable;
 
 /// How long an answer 429 takes to leave. A client that asks again at once, whatever `Retry-After` says, can
 /// so not keep the service busy with refusals.
@@ -79,9 +80,14 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
         }
         let (status, elapsed) = (response.status().as_u16(), started.elapsed());
         let duration_ms = elapsed.as_secs_f64() * 1_000.0;
-        if error.is_some_and(|error| error.is_tallied) {
+        let line = error.map_or(LogLine::Own, |error| error.log_line);
+        if line != LogLine::Own {
             tracing::debug!(status, duration_ms, "answered");
+        }
+        if line == LogLine::Shared {
             state.refused.count(source);
+        } else if line == LogLine::None {
+            // Said above, at debug.
         } else if PROBES.contains(&&*route) && response.status().is_success() {
             tracing::debug!(status, duration_ms, "answered");
         } else {
@@ -109,6 +115,9 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
 
 /// Runs the handler. If it panics or takes too long, the answer is an error like any other.
 async fn answer(state: &EnvelopeState, request: Request, next: Next) -> Response {
+    if let Some(Unreadable(status)) = request.extensions().get() {
+        return ApiError::Unreadable(*status).into_response();
+    }
     if !names_one_host(&request) {
         return ApiError::InvalidHost.into_response();
     }

@@ -42,6 +42,7 @@ async fn refused_with_431(mut connection: Connection, head: &str) {
     connection.write(head).await;
     let answer = String::from_utf8(connection.read_to_end().await).unwrap();
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    assert!(answer.contains("\"code\":\"invalid_body\"") && answer.contains("x-request-id: "), "{answer}");
 }
 
 async fn a_head_of_more_than_32_kib_is_a_431(setup: Setup) {

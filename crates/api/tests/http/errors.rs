@@ -108,7 +108,7 @@ async fn a_path_is_taken_literally(setup: Setup) {
     }
 }
 
-/// The HTTP library answers these itself, before there is a request: only a status, without an envelope.
+/// The HTTP library refuses these itself, before there is a request: they get the envelope all the same.
 async fn what_is_not_http_is_refused_and_the_connection_closed(setup: Setup) {
     let service = setup.start().await;
     let long = format!("GET /{} HTTP/1.1\r\n\r\n", "a".repeat(70_000));
@@ -122,6 +122,14 @@ async fn what_is_not_http_is_refused_and_the_connection_closed(setup: Setup) {
         connection.write(bytes).await;
         let answer = String::from_utf8(connection.read_to_close().await).unwrap();
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        for header in ["x-request-id: 0", "content-type: application/json", "cache-control: no-store"] {
+            assert!(head.contains(header), "{header}: {answer}");
+        }
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["error"]["code"], "invalid_body", "{answer}");
+        let words = if status == "400" { "read as HTTP" } else { "too long" };
+        assert!(body["error"]["message"].as_str().unwrap().contains(words), "{answer}");
     }
 }
 
