@@ -9,7 +9,6 @@ use crate::money::Decimal;
 use crate::named::named;
 use crate::provider::ProviderName;
 use crate::reason::Reason;
-use crate::time::Timestamp;
 
 mod classification;
 mod pace;
@@ -128,8 +127,6 @@ pub struct Operation {
     pub request: OperationRequest,
     /// What is known of it.
     pub memory: Memory,
-    /// When it was committed, by the database's clock: the start of its window.
-    pub prepared_at: Timestamp,
     /// The provider's own name for it.
     pub provider_reference: Option<String>,
     /// What a conversion bought.

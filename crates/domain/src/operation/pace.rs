@@ -3,19 +3,18 @@
 use std::time::Duration;
 
 use super::classification::Window;
-use crate::time::Timestamp;
 
 /// The part of a window that is not used: clocks differ, and a request takes its time.
 const WINDOW_MARGIN_DIVISOR: u32 = 10;
 
 impl Window {
     /// Whether the provider still remembers the key of an operation: the smaller of our setting and what the
-    /// provider promises, less a tenth, from when it was prepared. Both times are the database's.
+    /// provider promises, less a tenth, from when it was prepared. Its age is the database's to count.
     #[must_use]
-    pub fn at(now: Timestamp, prepared_at: Timestamp, setting: Duration, promised: Duration) -> Window {
+    pub fn after(age: Duration, setting: Duration, promised: Duration) -> Window {
         let whole = setting.min(promised);
         let length = whole.saturating_sub(whole / WINDOW_MARGIN_DIVISOR);
-        if now < prepared_at.plus(length) { Window::Open } else { Window::Over }
+        if age < length { Window::Open } else { Window::Over }
     }
 }
 
@@ -49,15 +48,14 @@ mod tests {
 
     #[test]
     fn the_window_is_the_smaller_one_less_a_tenth() {
-        let prepared_at: Timestamp = "2026-01-31T00:00:00Z".parse().unwrap();
         let (day, ten_hours) = (Duration::from_hours(24), Duration::from_hours(10));
         for (setting, promised) in [(day, ten_hours), (ten_hours, day)] {
-            let window = |after| Window::at(prepared_at.plus(after), prepared_at, setting, promised);
+            let window = |age| Window::after(age, setting, promised);
             assert_eq!(window(Duration::ZERO), Window::Open);
             assert_eq!(window(Duration::from_hours(9) - Duration::from_micros(1)), Window::Open);
             assert_eq!(window(Duration::from_hours(9)), Window::Over);
         }
-        let none = Window::at(prepared_at, prepared_at, day, Duration::ZERO);
+        let none = Window::after(Duration::ZERO, day, Duration::ZERO);
         assert_eq!(none, Window::Over, "a provider that remembers nothing is never asked twice");
     }
 
