@@ -1,5 +1,7 @@
 //! Conversions between the types of the domain and the columns of PostgreSQL.
 
+use std::str::FromStr;
+
 use settle_domain::credential::{CredentialHash, CredentialSeal};
 use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
@@ -75,6 +77,29 @@ pub(crate) fn signed(number: impl Into<u64>) -> i64 {
 pub(crate) fn number(row: &PgRow, index: impl ColumnIndex<PgRow>) -> StoreResult<u64> {
     let number: i64 = column(row, index)?;
     u64::try_from(number).map_err(|_| StoreError::unexpected(format!("a count of {number}")))
+}
+
+/// A number that is small by nature, such as a version or an attempt, as SQL's integer.
+pub(crate) fn small(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+/// Reads text that names a value.
+pub(crate) fn parsed<T: FromStr>(row: &PgRow, index: impl ColumnIndex<PgRow>) -> StoreResult<T> {
+    parse(column(row, index)?)
+}
+
+/// Reads text that names a value, if there is one.
+pub(crate) fn optional_parsed<T: FromStr>(
+    row: &PgRow,
+    index: impl ColumnIndex<PgRow>,
+) -> StoreResult<Option<T>> {
+    let text: Option<&str> = column(row, index)?;
+    text.map(parse).transpose()
+}
+
+fn parse<T: FromStr>(text: &str) -> StoreResult<T> {
+    text.parse().map_err(|_| StoreError::unexpected(format!("{text:?} is not what its column holds")))
 }
 
 pub(crate) fn id<T>(row: &PgRow, name: impl ColumnIndex<PgRow>, make: fn(Uuid) -> T) -> StoreResult<T> {

@@ -23,9 +23,11 @@ use settle_store::{
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
 mod alerts;
+mod balances;
 mod clearings;
 mod connections;
 mod convert;
+mod corridors;
 mod counts;
 mod deliveries;
 mod endpoints;
@@ -38,7 +40,9 @@ mod manners;
 mod master_keys;
 mod merchants;
 mod migrations;
+mod operations;
 mod operators;
+mod payments;
 mod queue;
 mod settlements;
 
@@ -130,6 +134,10 @@ pub fn statements() -> Vec<Statement> {
         clearings::STATEMENTS,
         queue::STATEMENTS,
         alerts::STATEMENTS,
+        corridors::STATEMENTS,
+        payments::STATEMENTS,
+        operations::STATEMENTS,
+        balances::STATEMENTS,
         hosts::STATEMENTS,
     ]
     .concat()

@@ -10,7 +10,7 @@ use settle_store_postgres::testing::{scratch_url, session};
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 /// Tables whose size follows the traffic or the number of merchants.
-const GROWING: [&str; 11] = [
+const GROWING: [&str; 19] = [
     "settlements",
     "settlement_slices",
     "settlement_pricing",
@@ -22,13 +22,32 @@ const GROWING: [&str; 11] = [
     "clearings",
     "alerts",
     "import_rows",
+    "corridors",
+    "corridor_pricing",
+    "payments",
+    "payment_queues",
+    "payment_pricing",
+    "payment_steps",
+    "operations",
+    "balances",
 ];
 /// Tables of which one merchant alone may have any number of rows.
-const HISTORIES: [&str; 5] =
-    ["settlements", "settlement_slices", "settlement_pricing", "deliveries", "import_rows"];
+const HISTORIES: [&str; 9] = [
+    "settlements",
+    "settlement_slices",
+    "settlement_pricing",
+    "deliveries",
+    "import_rows",
+    "payments",
+    "payment_pricing",
+    "payment_steps",
+    "operations",
+];
+/// What leads the conditions on a history: a provider names nothing but the operation.
+const LEADING: [&str; 2] = ["merchant_id", "operation_id"];
 
 /// Enough rows to matter to the planner, of so few merchants that reading a whole table may look cheap to it.
-const FILL: [&str; 14] = [
+const FILL: [&str; 22] = [
     "INSERT INTO merchants SELECT md5(n::text)::uuid, 'm', now() FROM generate_series(1, 5000) AS n",
     "INSERT INTO merchant_counts SELECT merchant_id FROM merchants",
     "INSERT INTO deliveries
@@ -59,6 +78,24 @@ const FILL: [&str; 14] = [
      SELECT md5((n % 5)::text)::uuid, md5('a' || n)::uuid, 'https://m/' || n % 50, 1, '{}', 'timeout', now(), now(),
             now(), 1, now() + n * interval '1 second', CASE WHEN n > 50 THEN now() END
      FROM generate_series(1, 20000) AS n",
+    "INSERT INTO corridors
+     SELECT merchant_id, 'BRL', 'USDC', n, '1', '1', NULL, NULL, 'bank', 900, 'command', now()
+     FROM merchants, generate_series(1, 4) AS n",
+    "INSERT INTO corridor_pricing SELECT merchant_id, incoming, outgoing, version, '0' FROM corridors",
+    "INSERT INTO payments
+     SELECT md5((n % 5)::text)::uuid, md5('p' || n)::uuid, 'default', 'pix ' || n,
+            CASE WHEN n % 3 = 0 THEN 'received' ELSE 'completed' END, 1, NULL, NULL, 'bank', now(), now(),
+            CASE WHEN n % 3 = 0 THEN now() END, n % 3 = 0, '{}', '{}'
+     FROM generate_series(1, 20000) AS n",
+    "INSERT INTO payment_queues (merchant_id, next_due_at) SELECT merchant_id, now() FROM merchants",
+    "INSERT INTO payment_pricing SELECT merchant_id, payment_id, '{}' FROM payments",
+    "INSERT INTO payment_steps SELECT merchant_id, payment_id, 1, now(), '{}' FROM payments",
+    "INSERT INTO operations (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
+                             prepared_at, request, memory)
+     SELECT merchant_id, payment_id, 'payout', 1, payment_id, 'bank', 'succeeded', true, now(), '{}', '{}'
+     FROM payments",
+    "INSERT INTO balances
+     SELECT merchant_id, account, 'BRL', 1 FROM merchants, unnest(ARRAY['payer', 'paid', 'fees']) AS account",
     "ANALYZE",
 ];
 
@@ -76,7 +113,7 @@ async fn connect(fill: bool) -> PgConnection {
 /// The nodes of a statement's plan that walk a whole growing table or index.
 async fn scans(connection: &mut PgConnection, sql: &str) -> Vec<String> {
     connection.execute(AssertSqlSafe(format!("PREPARE asked AS {sql}"))).await.unwrap();
-    let arguments = (1..=12).take_while(|number| sql.contains(&format!("${number}"))).count();
+    let arguments = (1..=20).take_while(|number| sql.contains(&format!("${number}"))).count();
     let nulls =
         if arguments == 0 { String::new() } else { format!("({})", vec!["NULL"; arguments].join(", ")) };
     let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) EXECUTE asked{nulls}"));
@@ -100,7 +137,7 @@ fn collect(node: &Value, limited: bool, found: &mut Vec<String>) {
     let narrowed =
         NARROWING.iter().any(|column| condition.contains(column)) || PARTIAL.contains(&text("Index Name"));
     let whole_history = history && !limited && !narrowed;
-    let unled = history && !condition.contains("merchant_id");
+    let unled = history && !LEADING.iter().any(|column| condition.contains(column));
     // A Tid Scan reads one row at a known place.
     let is_placed = kind == "Tid Scan";
     let is_broad = condition.trim().is_empty() || unled || whole_history;
@@ -114,9 +151,10 @@ fn collect(node: &Value, limited: bool, found: &mut Vec<String>) {
 }
 
 /// Indexes that hold a part of a merchant's history.
-const PARTIAL: [&str; 1] = ["deliveries_due"];
+const PARTIAL: [&str; 2] = ["deliveries_due", "payments_open"];
 /// Columns that narrow one merchant's history down.
-const NARROWING: [&str; 5] = ["settlement_id", "delivery_id", "list_key", "from_key", "status"];
+const NARROWING: [&str; 7] =
+    ["settlement_id", "delivery_id", "list_key", "from_key", "status", "payment_id", "operation_id"];
 
 #[tokio::test]
 async fn no_hot_statement_scans() {

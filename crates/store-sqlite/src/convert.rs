@@ -2,6 +2,8 @@
 //!
 //! A statement that reads or counts many rows at once takes them as one JSON argument.
 
+use std::str::FromStr;
+
 use rusqlite::types::FromSql;
 use rusqlite::{Row, RowIndex};
 use serde::{Serialize, Serializer};
@@ -56,6 +58,25 @@ pub(crate) fn signed(number: impl Into<u64>) -> i64 {
 pub(crate) fn number(row: &Row<'_>, index: impl RowIndex) -> StoreResult<u64> {
     let number: i64 = column(row, index)?;
     u64::try_from(number).map_err(|_| StoreError::unexpected(format!("a count of {number}")))
+}
+
+/// Reads text that names a value.
+pub(crate) fn parsed<T: FromStr>(row: &Row<'_>, index: impl RowIndex + Copy) -> StoreResult<T> {
+    let text: String = column(row, index)?;
+    parse(&text)
+}
+
+/// Reads text that names a value, if there is one.
+pub(crate) fn optional_parsed<T: FromStr>(
+    row: &Row<'_>,
+    index: impl RowIndex + Copy,
+) -> StoreResult<Option<T>> {
+    let text: Option<String> = column(row, index)?;
+    text.as_deref().map(parse).transpose()
+}
+
+fn parse<T: FromStr>(text: &str) -> StoreResult<T> {
+    text.parse().map_err(|_| StoreError::unexpected(format!("{text:?} is not what its column holds")))
 }
 
 pub(crate) fn id<T>(row: &Row<'_>, index: impl RowIndex, make: fn(Uuid) -> T) -> StoreResult<T> {

@@ -29,9 +29,11 @@ use settle_store::{
 };
 
 mod alerts;
+mod balances;
 mod clearings;
 mod connections;
 mod convert;
+mod corridors;
 mod counts;
 mod deliveries;
 mod endpoints;
@@ -41,7 +43,9 @@ mod keys;
 mod master_keys;
 mod merchants;
 mod migrations;
+mod operations;
 mod operators;
+mod payments;
 mod query;
 mod queue;
 mod settlements;
@@ -88,6 +92,10 @@ pub fn statements() -> Vec<Statement> {
         clearings::STATEMENTS,
         queue::STATEMENTS,
         alerts::STATEMENTS,
+        corridors::STATEMENTS,
+        payments::STATEMENTS,
+        operations::STATEMENTS,
+        balances::STATEMENTS,
     ]
     .concat()
 }

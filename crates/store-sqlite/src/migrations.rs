@@ -12,12 +12,14 @@ use settle_store::{StoreError, StoreResult};
 use crate::error::store_error;
 
 /// A new step gets the next number and the same name in both backends; a released step never changes.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 7] = [
     include_str!("../migrations/0001_merchants.sql"),
     include_str!("../migrations/0002_settlements.sql"),
     include_str!("../migrations/0003_deliveries.sql"),
     include_str!("../migrations/0004_queue.sql"),
     include_str!("../migrations/0005_alerts.sql"),
+    include_str!("../migrations/0006_corridors.sql"),
+    include_str!("../migrations/0007_payments.sql"),
 ];
 
 settle_store::statements! {

@@ -36,7 +36,16 @@ fn is_scan(detail: &str) -> bool {
 
 /// A search by the id of the merchant or the import alone walks through all its rows, unless a limit ends it.
 fn walks_a_history(detail: &str, sql: &str) -> bool {
-    let grows = ["settlements", "deliveries", "settlement_slices", "import_rows", "r"];
+    let grows = [
+        "settlements",
+        "deliveries",
+        "settlement_slices",
+        "import_rows",
+        "r",
+        "payments",
+        "operations",
+        "payment_steps",
+    ];
     grows.iter().any(|table| detail.starts_with(&format!("SEARCH {table} ")))
         && ["(merchant_id=?)", "(import_id=?)"].iter().any(|whole| detail.ends_with(whole))
         && !sql.contains("LIMIT")

@@ -31,7 +31,9 @@ use async_trait::async_trait;
 use settle_domain::ids::{KeeperId, MerchantId};
 
 mod alerts;
+mod balances;
 mod clearings;
+mod corridors;
 mod counts;
 mod deadline;
 mod deliveries;
@@ -43,7 +45,9 @@ mod keys;
 mod locks;
 mod master_keys;
 mod merchants;
+mod operations;
 mod operators;
+mod payments;
 mod queue;
 mod settlements;
 pub mod slices;
@@ -55,7 +59,9 @@ pub mod conformance;
 pub use alerts::{
     ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, EndpointDeaths, PutOff, by_endpoint,
 };
+pub use balances::{Balance, BalanceReads, BalanceWrites, sum_postings};
 pub use clearings::{ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, ENDED_AT_ONCE_MAX};
+pub use corridors::{CorridorKey, CorridorReads, CorridorWrites, NewCorridor, StoredCorridor};
 pub use counts::{CountChange, CountChanges};
 pub use deadline::{CALL_TIMEOUT, within};
 pub use deliveries::{
@@ -74,7 +80,12 @@ pub use master_keys::{
     MasterKeyReads, MasterKeyUse, MasterKeyWrites, ResealedKey, ResealedSecret, ResealedToken, SealedKind,
 };
 pub use merchants::{Merchant, MerchantReads, MerchantWrites};
+pub use operations::{OperationChange, OperationReads, OperationRow, OperationWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites, StoredToken};
+pub use payments::{
+    PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter, PaymentReads,
+    PaymentRow, PaymentStanding, PaymentWrites, StepRow,
+};
 pub use queue::{
     Ask, Claimed, Claims, DUE_LAG, DueMerchant, DueTime, LeaseToken, Leases, Presence, QueueDepth,
     QueueReads, QueueWrites, SHARDS, Shard, ShardLease, fair_share,
@@ -100,6 +111,10 @@ pub trait Reads:
     + QueueReads
     + AlertReads
     + MasterKeyReads
+    + CorridorReads
+    + PaymentReads
+    + OperationReads
+    + BalanceReads
     + Send
     + Sync
 {
@@ -117,6 +132,10 @@ impl<T> Reads for T where
         + QueueReads
         + AlertReads
         + MasterKeyReads
+        + CorridorReads
+        + PaymentReads
+        + OperationReads
+        + BalanceReads
         + Send
         + Sync
 {
@@ -136,6 +155,10 @@ pub trait Tx:
     + QueueWrites
     + AlertWrites
     + MasterKeyWrites
+    + CorridorWrites
+    + PaymentWrites
+    + OperationWrites
+    + BalanceWrites
     + Send
 {
     /// Makes all writes durable at once.

@@ -18,6 +18,10 @@ const NOUNS: &[&str] = &[
     "endpoints",
     "clearings",
     "alerts",
+    "corridors",
+    "payments",
+    "operations",
+    "balances",
 ];
 
 /// The contract, the backends, and the suite that all backends must pass.

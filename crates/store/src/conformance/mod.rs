@@ -18,7 +18,9 @@ use std::sync::Arc;
 use crate::Store;
 
 pub mod alerts;
+pub mod balances;
 pub mod clearings;
+pub mod corridors;
 pub mod deliveries;
 pub mod delivery_rules;
 pub mod endpoints;
@@ -28,7 +30,9 @@ pub mod keys;
 pub mod master_keys;
 pub mod merchants;
 pub mod model;
+pub mod operations;
 pub mod operators;
+pub mod payments;
 pub mod queue;
 pub mod schema;
 pub mod settlements;
@@ -202,6 +206,29 @@ macro_rules! conformance_suite {
                 an_alert_is_of_its_merchant,
                 an_endpoint_has_one_alert_under_way,
                 as_many_alerts_as_wanted_are_taken,
+            }
+            corridors {
+                a_change_is_a_new_version,
+                a_corridor_is_of_its_merchant,
+                a_version_that_is_not_committed_leaves_no_trace,
+            }
+            payments {
+                a_pay_in_is_one_payment,
+                repetitions_inside_a_batch_of_payments,
+                a_change_needs_the_present_version,
+                a_claim_takes_the_first_payments_due,
+                a_merchant_is_due_for_its_payments,
+                a_payment_has_a_timeline_and_pricing,
+                an_operator_finds_payments_by_their_marks,
+            }
+            operations {
+                an_operation_is_found_by_payment_and_by_id,
+                the_database_forbids_a_second_live_operation,
+                what_has_ended_cannot_be_live,
+            }
+            balances {
+                a_balance_is_the_sum_of_its_postings,
+                postings_that_are_not_committed_leave_no_trace,
             }
         }
     };

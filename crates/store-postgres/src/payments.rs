@@ -1,0 +1,453 @@
+//! Payments, their queue and their timeline.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use async_trait::async_trait;
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::payment::StateName;
+use settle_domain::provider::ProviderName;
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::time::Timestamp;
+use settle_store::{
+    Ask, DueMerchant, DueTime, MerchantLock, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter,
+    PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreError, StoreResult,
+};
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::convert::{
+    At, array, column, id, merchant_array, number, optional_parsed, optional_time, parsed, signed, small,
+    time,
+};
+use crate::error::store_error;
+use crate::{PostgresStore, PostgresTx};
+
+settle_store::statements! {
+    hot DUE = "
+        SELECT due.merchant_id, due.next_due_at FROM unnest($1::smallint[]) AS asked (shard)
+        CROSS JOIN LATERAL (
+            (SELECT merchant_id, next_due_at FROM payment_queues
+             WHERE shard = asked.shard AND next_due_at <= $2
+               AND merchant_id NOT IN (SELECT unnest($3::uuid[]))
+             ORDER BY next_due_at LIMIT $4)
+            UNION ALL
+            (SELECT merchant_id, next_due_at FROM payment_queues
+             WHERE shard = asked.shard AND next_due_at > $5
+               AND merchant_id NOT IN (SELECT unnest($3::uuid[]))
+             ORDER BY next_due_at LIMIT $4)
+        ) AS due
+        LIMIT $4";
+    // Starts at the merchant's `next_due_at`: earlier in the index are only entries of rows that have changed
+    // since and are not vacuumed yet.
+    hot CLAIM = "
+        SELECT asked.merchant_id, due.*
+        FROM unnest($1::uuid[], $2::bigint[]) AS asked (merchant_id, number)
+        CROSS JOIN LATERAL (
+            SELECT next_due_at FROM payment_queues WHERE merchant_id = asked.merchant_id LIMIT 1
+        ) AS queue
+        CROSS JOIN LATERAL (
+            (SELECT payment_id, payin_source, payin_reference, state, version, reason, blocked, provider,
+                    created_at, changed_at, due_at, request::text, progress::text
+             FROM payments
+             WHERE merchant_id = asked.merchant_id AND is_open AND due_at <= $3 AND due_at >= queue.next_due_at
+               AND payment_id NOT IN (SELECT unnest($4::uuid[]))
+             ORDER BY due_at, payment_id LIMIT asked.number)
+            UNION ALL
+            (SELECT payment_id, payin_source, payin_reference, state, version, reason, blocked, provider,
+                    created_at, changed_at, due_at, request::text, progress::text
+             FROM payments
+             WHERE merchant_id = asked.merchant_id AND is_open AND due_at > $5
+               AND payment_id NOT IN (SELECT unnest($4::uuid[]))
+             ORDER BY due_at, payment_id LIMIT asked.number)
+            LIMIT asked.number
+        ) AS due";
+    hot FIND = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request::text, progress::text
+        FROM payments WHERE merchant_id = $1 AND payment_id = $2";
+    cold "an operator's" STEPS = "
+        SELECT merchant_id, payment_id, number, at, step::text FROM payment_steps
+        WHERE merchant_id = $1 AND payment_id = $2 ORDER BY number";
+    hot PRICING = "
+        SELECT pricing::text FROM payment_pricing WHERE merchant_id = $1 AND payment_id = $2";
+    // Without a state only what is open is looked at.
+    cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request::text, progress::text
+        FROM payments
+        WHERE (merchant_id, payment_id) > ($1, $2) AND merchant_id >= $3 AND merchant_id <= $4
+          AND (state = $5 OR ($5 IS NULL AND is_open))
+          AND ($6::text IS NULL OR blocked = $6) AND ($7::text IS NULL OR reason = $7)
+          AND ($8::text IS NULL OR provider = $8) AND ($9::text IS NULL OR payin_reference = $9)
+          AND ($10::timestamptz IS NULL OR changed_at <= $10)
+        ORDER BY merchant_id, payment_id LIMIT $11";
+    cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
+        SELECT state, count(*), min(changed_at) FROM payments WHERE is_open GROUP BY state";
+    hot CREATE = "
+        INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version, reason,
+                              blocked, provider, created_at, changed_at, due_at, is_open, request, progress)
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, 1, reason, blocked, provider,
+               created_at, changed_at, due_at, is_open, request::json, progress::json
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                    $8::text[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::boolean[],
+                    $13::text[], $14::text[])
+            AS row (merchant_id, payment_id, payin_source, payin_reference, state, reason, blocked, provider,
+                    created_at, changed_at, due_at, is_open, request, progress)
+        ON CONFLICT DO NOTHING
+        RETURNING merchant_id, payment_id";
+    hot ARE_RECORDED = "
+        SELECT s.merchant_id, s.settlement_id
+        FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, settlement_id)
+        JOIN settlements AS s USING (merchant_id, settlement_id)";
+    hot STORED = "
+        SELECT p.merchant_id, p.payment_id, p.payin_source, p.payin_reference, p.request::text
+        FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, payment_id)
+        JOIN payments AS p USING (merchant_id, payment_id)";
+    hot CHANGE = "
+        UPDATE payments
+        SET version = payments.version + 1, state = row.state, reason = row.reason, blocked = row.blocked,
+            provider = row.provider, changed_at = row.changed_at, due_at = row.due_at, is_open = row.is_open,
+            progress = row.progress::json
+        FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
+                    $8::timestamptz[], $9::timestamptz[], $10::boolean[], $11::text[])
+            AS row (merchant_id, payment_id, seen, state, reason, blocked, provider, changed_at, due_at, is_open,
+                    progress)
+        WHERE payments.merchant_id = row.merchant_id AND payments.payment_id = row.payment_id
+          AND payments.version = row.seen
+        RETURNING payments.merchant_id, payments.payment_id";
+    hot STEP = "
+        INSERT INTO payment_steps (merchant_id, payment_id, number, at, step)
+        SELECT merchant_id, payment_id, number, at, step::json
+        FROM unnest($1::uuid[], $2::uuid[], $3::integer[], $4::timestamptz[], $5::text[])
+            AS row (merchant_id, payment_id, number, at, step)";
+    hot PRICE = "
+        INSERT INTO payment_pricing (merchant_id, payment_id, pricing)
+        SELECT merchant_id, payment_id, pricing::json
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS row (merchant_id, payment_id, pricing)
+        ON CONFLICT (merchant_id, payment_id) DO UPDATE SET pricing = excluded.pricing";
+    hot QUEUE = "
+        INSERT INTO payment_queues (merchant_id, next_due_at)
+        SELECT * FROM unnest($1::uuid[], $2::timestamptz[])
+        ON CONFLICT (merchant_id) DO UPDATE SET next_due_at = excluded.next_due_at
+        WHERE payment_queues.next_due_at IS NULL OR payment_queues.next_due_at > excluded.next_due_at";
+    hot REFRESH = "
+        UPDATE payment_queues SET next_due_at = first.due_at
+        FROM unnest($1::uuid[]) AS asked (merchant_id)
+        CROSS JOIN LATERAL (
+            SELECT next_due_at FROM payment_queues WHERE merchant_id = asked.merchant_id LIMIT 1
+        ) AS queue
+        LEFT JOIN LATERAL (
+            SELECT due_at FROM payments
+            WHERE merchant_id = asked.merchant_id AND is_open AND due_at >= queue.next_due_at
+            ORDER BY due_at LIMIT 1
+        ) AS first ON true
+        WHERE payment_queues.merchant_id = asked.merchant_id";
+}
+
+#[async_trait]
+impl PaymentReads for PostgresStore {
+    async fn payment_due(
+        &self,
+        shards: &[Shard],
+        due: DueTime,
+        known: &[MerchantId],
+        limit: u32,
+    ) -> StoreResult<Vec<DueMerchant>> {
+        let query = sqlx::query(DUE)
+            .bind(array(shards, |shard| shard.0))
+            .bind(At(due.by))
+            .bind(merchant_array(known))
+            .bind(signed(limit))
+            .bind(At(due.beyond));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        let merchant = |row| Ok(DueMerchant { merchant_id: id(row, 0, MerchantId)?, due_at: time(row, 1)? });
+        rows.iter().map(merchant).collect()
+    }
+
+    async fn payment_claim(
+        &self,
+        asks: &[Ask],
+        taken: &[PaymentId],
+        due: DueTime,
+    ) -> StoreResult<Vec<PaymentRow>> {
+        let query = sqlx::query(CLAIM)
+            .bind(array(asks, |ask| ask.merchant_id.0))
+            .bind(array(asks, |ask| signed(ask.number)))
+            .bind(At(due.by))
+            .bind(array(taken, |payment| payment.0))
+            .bind(At(due.beyond));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(payment).collect()
+    }
+
+    async fn payment_find(
+        &self,
+        merchant: MerchantId,
+        payment_id: PaymentId,
+    ) -> StoreResult<Option<PaymentRow>> {
+        let query = sqlx::query(FIND).bind(merchant.0).bind(payment_id.0);
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
+        row.as_ref().map(payment).transpose()
+    }
+
+    async fn payment_steps(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Vec<StepRow>> {
+        let query = sqlx::query(STEPS).bind(merchant.0).bind(payment.0);
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        let step = |row: &PgRow| {
+            let step_number: i32 = column(row, 2)?;
+            Ok(StepRow {
+                merchant_id: id(row, 0, MerchantId)?,
+                payment_id: id(row, 1, PaymentId)?,
+                number: step_number.unsigned_abs(),
+                at: time(row, 3)?,
+                step: column(row, 4)?,
+            })
+        };
+        rows.iter().map(step).collect()
+    }
+
+    async fn payment_pricing(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Option<String>> {
+        let query = sqlx::query(PRICING).bind(merchant.0).bind(payment.0);
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
+        row.as_ref().map(|row| column(row, 0)).transpose()
+    }
+
+    async fn payment_search(
+        &self,
+        filter: &PaymentFilter,
+        after: Option<(MerchantId, PaymentId)>,
+        limit: u32,
+    ) -> StoreResult<Vec<PaymentRow>> {
+        let (after_merchant, after_payment) =
+            after.map_or((Uuid::nil(), Uuid::nil()), |(merchant, payment)| (merchant.0, payment.0));
+        let query = sqlx::query(SEARCH)
+            .bind(after_merchant)
+            .bind(after_payment)
+            .bind(filter.merchant_id.map_or(Uuid::nil(), |merchant| merchant.0))
+            .bind(filter.merchant_id.map_or(Uuid::max(), |merchant| merchant.0))
+            .bind(filter.state.map(StateName::as_str))
+            .bind(filter.blocked.map(Blocked::as_str))
+            .bind(filter.reason.map(Reason::as_str))
+            .bind(filter.provider.as_ref().map(ProviderName::as_str))
+            .bind(&filter.reference)
+            .bind(filter.changed_by.map(At))
+            .bind(signed(limit));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(payment).collect()
+    }
+
+    async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>> {
+        let rows = sqlx::query(COUNTS).fetch_all(&self.pool).await.map_err(store_error)?;
+        let count = |row| {
+            Ok(PaymentCount {
+                state: parsed(row, 0)?,
+                number: number(row, 1)?,
+                oldest_at: optional_time(row, 2)?,
+            })
+        };
+        rows.iter().map(count).collect()
+    }
+}
+
+#[async_trait]
+impl PaymentWrites for PostgresTx {
+    async fn payment_create_many(
+        &mut self,
+        lock: &MerchantLock,
+        payments: &[PaymentRow],
+    ) -> StoreResult<Vec<PaymentCreated>> {
+        self.number.check(lock, payments.iter().map(|row| row.merchant_id))?;
+        let mut new = self.insert_payments(payments).await?;
+        let recorded = self.recorded_by_hand(payments).await?;
+        let known: Vec<&PaymentRow> = payments.iter().filter(|row| !new.contains(&key(row))).collect();
+        let stored = self.stored_requests(&known).await?;
+        let mut created = Vec::with_capacity(payments.len());
+        for (place, row) in payments.iter().enumerate() {
+            let is_same = |stored: &PayinRequest| {
+                *stored == (row.payin_source.clone(), row.payin_reference.clone(), row.request.clone())
+            };
+            created.push(if recorded.contains(&key(row)) {
+                PaymentCreated::Conflict
+            } else if new.remove(&key(row)) {
+                PaymentCreated::New
+            } else if let Some(stored) = stored.get(&key(row)) {
+                if is_same(stored) { PaymentCreated::Same } else { PaymentCreated::Conflict }
+            } else if payments[..place].iter().any(|first| key(first) == key(row) && first == row) {
+                // The second of two that are the same: the first is the new one.
+                PaymentCreated::Same
+            } else {
+                PaymentCreated::Conflict
+            });
+        }
+        let fresh = payments.iter().zip(&created).filter(|(_, created)| **created == PaymentCreated::New);
+        let dues: Vec<_> = fresh.map(|(row, _)| (row.merchant_id, row.standing.due_at)).collect();
+        self.draw_forward(&dues).await?;
+        Ok(created)
+    }
+
+    async fn payment_change_many(
+        &mut self,
+        lock: &MerchantLock,
+        changes: &[PaymentChange],
+    ) -> StoreResult<Vec<bool>> {
+        self.number.check(lock, changes.iter().map(|change| change.merchant_id))?;
+        let query = sqlx::query(CHANGE)
+            .bind(array(changes, |change| change.merchant_id.0))
+            .bind(array(changes, |change| change.payment_id.0))
+            .bind(array(changes, |change| signed(change.seen)))
+            .bind(array(changes, |change| change.standing.state.as_str()))
+            .bind(array(changes, |change| change.standing.reason.map(Reason::as_str)))
+            .bind(array(changes, |change| change.standing.blocked.map(Blocked::as_str)))
+            .bind(array(changes, |change| change.standing.provider.as_ref().map(ProviderName::as_str)))
+            .bind(array(changes, |change| At(change.standing.changed_at)))
+            .bind(array(changes, |change| change.standing.due_at.map(At)))
+            .bind(array(changes, |change| change.standing.is_open()))
+            .bind(array(changes, |change| change.standing.progress.as_str()));
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let written: HashSet<(MerchantId, PaymentId)> = rows.iter().map(ids).collect::<StoreResult<_>>()?;
+        let applied: Vec<bool> =
+            array(changes, |change| written.contains(&(change.merchant_id, change.payment_id)));
+        let dues: Vec<_> = changes
+            .iter()
+            .zip(&applied)
+            .filter(|(_, applied)| **applied)
+            .map(|(change, _)| (change.merchant_id, change.standing.due_at))
+            .collect();
+        self.draw_forward(&dues).await?;
+        Ok(applied)
+    }
+
+    async fn payment_step_many(&mut self, lock: &MerchantLock, steps: &[StepRow]) -> StoreResult<()> {
+        self.number.check(lock, steps.iter().map(|step| step.merchant_id))?;
+        let query = sqlx::query(STEP)
+            .bind(array(steps, |step| step.merchant_id.0))
+            .bind(array(steps, |step| step.payment_id.0))
+            .bind(array(steps, |step| small(step.number)))
+            .bind(array(steps, |step| At(step.at)))
+            .bind(array(steps, |step| step.step.as_str()));
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn payment_price_many(
+        &mut self,
+        lock: &MerchantLock,
+        pricing: &[(MerchantId, PaymentId, String)],
+    ) -> StoreResult<()> {
+        self.number.check(lock, pricing.iter().map(|(merchant, _, _)| *merchant))?;
+        let query = sqlx::query(PRICE)
+            .bind(array(pricing, |(merchant, _, _)| merchant.0))
+            .bind(array(pricing, |(_, payment, _)| payment.0))
+            .bind(array(pricing, |(_, _, pricing)| pricing.as_str()));
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    async fn payment_refresh(&mut self, lock: &MerchantLock, merchants: &[MerchantId]) -> StoreResult<()> {
+        self.number.check(lock, merchants.iter().copied())?;
+        let query = sqlx::query(REFRESH).bind(merchant_array(merchants));
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+}
+
+/// What a payment was created from: source and reference of its pay-in, and its request.
+type PayinRequest = (String, String, String);
+
+impl PostgresTx {
+    async fn insert_payments(
+        &mut self,
+        payments: &[PaymentRow],
+    ) -> StoreResult<HashSet<(MerchantId, PaymentId)>> {
+        let query = sqlx::query(CREATE)
+            .bind(array(payments, |row| row.merchant_id.0))
+            .bind(array(payments, |row| row.payment_id.0))
+            .bind(array(payments, |row| row.payin_source.as_str()))
+            .bind(array(payments, |row| row.payin_reference.as_str()))
+            .bind(array(payments, |row| row.standing.state.as_str()))
+            .bind(array(payments, |row| row.standing.reason.map(Reason::as_str)))
+            .bind(array(payments, |row| row.standing.blocked.map(Blocked::as_str)))
+            .bind(array(payments, |row| row.standing.provider.as_ref().map(ProviderName::as_str)))
+            .bind(array(payments, |row| At(row.created_at)))
+            .bind(array(payments, |row| At(row.standing.changed_at)))
+            .bind(array(payments, |row| row.standing.due_at.map(At)))
+            .bind(array(payments, |row| row.standing.is_open()))
+            .bind(array(payments, |row| row.request.as_str()))
+            .bind(array(payments, |row| row.standing.progress.as_str()));
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        rows.iter().map(ids).collect()
+    }
+
+    /// Those of whom a settlement with the same id was recorded by hand.
+    async fn recorded_by_hand(
+        &mut self,
+        payments: &[PaymentRow],
+    ) -> StoreResult<HashSet<(MerchantId, PaymentId)>> {
+        let query = sqlx::query(ARE_RECORDED)
+            .bind(array(payments, |row| row.merchant_id.0))
+            .bind(array(payments, |row| row.payment_id.0));
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        rows.iter().map(ids).collect()
+    }
+
+    async fn stored_requests(
+        &mut self,
+        known: &[&PaymentRow],
+    ) -> StoreResult<HashMap<(MerchantId, PaymentId), PayinRequest>> {
+        if known.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let query = sqlx::query(STORED)
+            .bind(array(known, |row| row.merchant_id.0))
+            .bind(array(known, |row| row.payment_id.0));
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        rows.iter().map(|row| Ok((ids(row)?, (column(row, 2)?, column(row, 3)?, column(row, 4)?)))).collect()
+    }
+
+    /// Merchants are due no later than their payments.
+    async fn draw_forward(&mut self, dues: &[(MerchantId, Option<Timestamp>)]) -> StoreResult<()> {
+        let mut first: BTreeMap<MerchantId, Timestamp> = BTreeMap::new();
+        for (merchant, due_at) in dues {
+            if let Some(due_at) = *due_at {
+                first.entry(*merchant).and_modify(|first| *first = (*first).min(due_at)).or_insert(due_at);
+            }
+        }
+        if first.is_empty() {
+            return Ok(());
+        }
+        let (merchants, times): (Vec<Uuid>, Vec<At>) =
+            first.into_iter().map(|(merchant, due_at)| (merchant.0, At(due_at))).unzip();
+        let query = sqlx::query(QUEUE).bind(merchants).bind(times);
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+}
+
+fn key(row: &PaymentRow) -> (MerchantId, PaymentId) {
+    (row.merchant_id, row.payment_id)
+}
+
+fn ids(row: &PgRow) -> StoreResult<(MerchantId, PaymentId)> {
+    Ok((id(row, 0, MerchantId)?, id(row, 1, PaymentId)?))
+}
+
+fn payment(row: &PgRow) -> Result<PaymentRow, StoreError> {
+    Ok(PaymentRow {
+        merchant_id: id(row, 0, MerchantId)?,
+        payment_id: id(row, 1, PaymentId)?,
+        payin_source: column(row, 2)?,
+        payin_reference: column(row, 3)?,
+        version: number(row, 5)?,
+        created_at: time(row, 9)?,
+        request: column(row, 12)?,
+        standing: PaymentStanding {
+            state: parsed(row, 4)?,
+            reason: optional_parsed(row, 6)?,
+            blocked: optional_parsed(row, 7)?,
+            provider: optional_parsed(row, 8)?,
+            changed_at: time(row, 10)?,
+            due_at: optional_time(row, 11)?,
+            progress: column(row, 13)?,
+        },
+    })
+}

@@ -1,0 +1,362 @@
+//! Payments, their queue and their timeline.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use rusqlite::{Row, params};
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::payment::StateName;
+use settle_domain::provider::ProviderName;
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::time::Timestamp;
+use settle_store::{
+    Ask, DueMerchant, DueTime, MerchantLock, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter,
+    PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreResult,
+};
+use uuid::Uuid;
+
+use crate::convert::{
+    column, hex, id, json_merchants, json_rows, number, optional_parsed, optional_time, parsed, signed, time,
+};
+use crate::error::store_error;
+use crate::query::Query;
+use crate::{SqliteStore, SqliteTx};
+
+/// Payments after which a claim yields to other tasks.
+const CLAIMED_AT_ONCE: u32 = 64;
+
+settle_store::statements! {
+    hot DUE = "
+        SELECT merchant_id, next_due_at FROM json_each(?1) AS asked
+        CROSS JOIN payment_queues ON shard = asked.value AND next_due_at <= ?2
+        WHERE merchant_id NOT IN (SELECT unhex(value) FROM json_each(?3))
+        UNION ALL
+        SELECT merchant_id, next_due_at FROM json_each(?1) AS asked
+        CROSS JOIN payment_queues ON shard = asked.value AND next_due_at > ?5
+        WHERE merchant_id NOT IN (SELECT unhex(value) FROM json_each(?3))
+        LIMIT ?4 + 0";
+    // Differs because SQLite has no lateral joins, and its limits cannot come from a row: one statement asks
+    // for those merchants of which the same number of payments is wanted.
+    hot CLAIM = "
+        SELECT due.merchant_id, due.payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM json_each(?1) AS asked
+        CROSS JOIN payments AS due
+            ON due.merchant_id = unhex(asked.value) AND due.payment_id IN (
+                SELECT payment_id FROM (
+                    SELECT payment_id FROM payments INDEXED BY payments_open
+                    WHERE merchant_id = unhex(asked.value) AND is_open AND due_at <= ?3
+                      AND payment_id NOT IN (SELECT unhex(value) FROM json_each(?4))
+                    ORDER BY due_at, payment_id LIMIT ?2 + 0
+                )
+                UNION ALL
+                SELECT payment_id FROM (
+                    SELECT payment_id FROM payments INDEXED BY payments_open
+                    WHERE merchant_id = unhex(asked.value) AND is_open AND due_at > ?5
+                      AND payment_id NOT IN (SELECT unhex(value) FROM json_each(?4))
+                    ORDER BY due_at, payment_id LIMIT ?2 + 0
+                )
+                LIMIT ?2 + 0
+            )";
+    hot FIND = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments WHERE merchant_id = ?1 AND payment_id = ?2";
+    cold "an operator's" STEPS = "
+        SELECT merchant_id, payment_id, number, at, step FROM payment_steps
+        WHERE merchant_id = ?1 AND payment_id = ?2 ORDER BY number";
+    hot PRICING = "SELECT pricing FROM payment_pricing WHERE merchant_id = ?1 AND payment_id = ?2";
+    // Without a state only what is open is looked at.
+    cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments
+        WHERE (merchant_id, payment_id) > (?1, ?2) AND merchant_id >= ?3 AND merchant_id <= ?4
+          AND (state = ?5 OR (?5 IS NULL AND is_open))
+          AND (?6 IS NULL OR blocked = ?6) AND (?7 IS NULL OR reason = ?7)
+          AND (?8 IS NULL OR provider = ?8) AND (?9 IS NULL OR payin_reference = ?9)
+          AND (?10 IS NULL OR changed_at <= ?10)
+        ORDER BY merchant_id, payment_id LIMIT ?11 + 0";
+    cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
+        SELECT state, count(*), min(changed_at) FROM payments INDEXED BY payments_open
+        WHERE is_open GROUP BY state";
+    hot CREATE = "
+        INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version, reason,
+                              blocked, provider, created_at, changed_at, due_at, is_open, request, progress)
+        VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+        ON CONFLICT DO NOTHING";
+    hot IS_RECORDED = "SELECT 1 FROM settlements WHERE merchant_id = ?1 AND settlement_id = ?2";
+    hot SAME = "
+        SELECT request = ?5 AND payin_source = ?3 AND payin_reference = ?4 FROM payments
+        WHERE merchant_id = ?1 AND payment_id = ?2";
+    hot CHANGE = "
+        UPDATE payments
+        SET version = version + 1, state = ?4, reason = ?5, blocked = ?6, provider = ?7, changed_at = ?8,
+            due_at = ?9, is_open = ?10, progress = ?11
+        WHERE merchant_id = ?1 AND payment_id = ?2 AND version = ?3";
+    hot STEP = "
+        INSERT INTO payment_steps (merchant_id, payment_id, number, at, step) VALUES (?1, ?2, ?3, ?4, ?5)";
+    hot PRICE = "
+        INSERT INTO payment_pricing (merchant_id, payment_id, pricing) VALUES (?1, ?2, ?3)
+        ON CONFLICT (merchant_id, payment_id) DO UPDATE SET pricing = excluded.pricing";
+    hot QUEUE = "
+        INSERT INTO payment_queues (merchant_id, next_due_at) VALUES (?1, ?2)
+        ON CONFLICT (merchant_id) DO UPDATE SET next_due_at = excluded.next_due_at
+        WHERE payment_queues.next_due_at IS NULL OR payment_queues.next_due_at > excluded.next_due_at";
+    hot REFRESH = "
+        UPDATE payment_queues SET next_due_at = (
+            SELECT due_at FROM payments INDEXED BY payments_open
+            WHERE merchant_id = ?1 AND is_open AND due_at IS NOT NULL ORDER BY due_at LIMIT 1)
+        WHERE merchant_id = ?1";
+}
+
+#[async_trait]
+impl PaymentReads for SqliteStore {
+    async fn payment_due(
+        &self,
+        shards: &[Shard],
+        due: DueTime,
+        known: &[MerchantId],
+        limit: u32,
+    ) -> StoreResult<Vec<DueMerchant>> {
+        let (shards, known) = (json_rows(shards.iter().map(|shard| shard.0)), json_merchants(known));
+        let due = params![shards, due.by.as_micros(), known, signed(limit), due.beyond.as_micros()];
+        let merchant =
+            |row: &Row<'_>| Ok(DueMerchant { merchant_id: id(row, 0, MerchantId)?, due_at: time(row, 1)? });
+        self.connections.read(|connection| connection.rows(DUE, due, merchant))
+    }
+
+    async fn payment_claim(
+        &self,
+        asks: &[Ask],
+        taken: &[PaymentId],
+        due: DueTime,
+    ) -> StoreResult<Vec<PaymentRow>> {
+        let mut by_number: BTreeMap<u32, Vec<MerchantId>> = BTreeMap::new();
+        for ask in asks {
+            by_number.entry(ask.number).or_default().push(ask.merchant_id);
+        }
+        let taken = json_rows(taken.iter().map(|payment| hex(payment.0)));
+        let mut found: Vec<PaymentRow> = Vec::new();
+        for (number, merchants) in by_number {
+            let at_once = usize::try_from(CLAIMED_AT_ONCE / number.max(1)).unwrap_or(1).max(1);
+            for merchants in merchants.chunks(at_once) {
+                let (by, beyond) = (due.by.as_micros(), due.beyond.as_micros());
+                let asked = (json_merchants(merchants), signed(number), by, &taken, beyond);
+                found.extend(self.connections.read(|connection| connection.rows(CLAIM, asked, payment))?);
+                tokio::task::yield_now().await;
+            }
+        }
+        // SQLite returns the rows of a merchant in the order of their ids, not of their due times.
+        found.sort_by_key(|row| (row.standing.due_at, row.payment_id));
+        Ok(found)
+    }
+
+    async fn payment_find(
+        &self,
+        merchant: MerchantId,
+        payment_id: PaymentId,
+    ) -> StoreResult<Option<PaymentRow>> {
+        let asked = [merchant.0, payment_id.0];
+        self.connections.read(|connection| connection.row(FIND, asked, payment))
+    }
+
+    async fn payment_steps(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Vec<StepRow>> {
+        let step = |row: &Row<'_>| {
+            Ok(StepRow {
+                merchant_id: id(row, 0, MerchantId)?,
+                payment_id: id(row, 1, PaymentId)?,
+                number: column(row, 2)?,
+                at: time(row, 3)?,
+                step: column(row, 4)?,
+            })
+        };
+        self.connections.read(|connection| connection.rows(STEPS, [merchant.0, payment.0], step))
+    }
+
+    async fn payment_pricing(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Option<String>> {
+        let asked = [merchant.0, payment.0];
+        self.connections.read(|connection| connection.row(PRICING, asked, |row| column(row, 0)))
+    }
+
+    async fn payment_search(
+        &self,
+        filter: &PaymentFilter,
+        after: Option<(MerchantId, PaymentId)>,
+        limit: u32,
+    ) -> StoreResult<Vec<PaymentRow>> {
+        let (after_merchant, after_payment) =
+            after.map_or((Uuid::nil(), Uuid::nil()), |(merchant, payment)| (merchant.0, payment.0));
+        let first = filter.merchant_id.map_or(Uuid::nil(), |merchant| merchant.0);
+        let last = filter.merchant_id.map_or(Uuid::max(), |merchant| merchant.0);
+        let found = self.connections.read_long(|connection| {
+            let asked = params![
+                after_merchant,
+                after_payment,
+                first,
+                last,
+                filter.state.map(StateName::as_str),
+                filter.blocked.map(Blocked::as_str),
+                filter.reason.map(Reason::as_str),
+                filter.provider.as_ref().map(ProviderName::as_str),
+                filter.reference,
+                filter.changed_by.map(Timestamp::as_micros),
+                signed(limit)
+            ];
+            connection.rows(SEARCH, asked, payment)
+        });
+        found.await
+    }
+
+    async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>> {
+        let count = |row: &Row<'_>| {
+            Ok(PaymentCount {
+                state: parsed(row, 0)?,
+                number: number(row, 1)?,
+                oldest_at: optional_time(row, 2)?,
+            })
+        };
+        self.connections.read_long(|connection| connection.rows(COUNTS, [], count)).await
+    }
+}
+
+#[async_trait]
+impl PaymentWrites for SqliteTx {
+    async fn payment_create_many(
+        &mut self,
+        lock: &MerchantLock,
+        payments: &[PaymentRow],
+    ) -> StoreResult<Vec<PaymentCreated>> {
+        self.number.check(lock, payments.iter().map(|row| row.merchant_id))?;
+        let mut created = Vec::with_capacity(payments.len());
+        for row in payments {
+            created.push(self.create(row)?);
+        }
+        let new = payments.iter().zip(&created).filter(|(_, created)| **created == PaymentCreated::New);
+        let dues: Vec<_> = new.map(|(row, _)| (row.merchant_id, row.standing.due_at)).collect();
+        self.draw_forward(dues.into_iter()).await?;
+        Ok(created)
+    }
+
+    async fn payment_change_many(
+        &mut self,
+        lock: &MerchantLock,
+        changes: &[PaymentChange],
+    ) -> StoreResult<Vec<bool>> {
+        self.number.check(lock, changes.iter().map(|change| change.merchant_id))?;
+        let rows = changes.iter().map(|change| {
+            let standing = &change.standing;
+            (
+                change.merchant_id.0,
+                change.payment_id.0,
+                signed(change.seen),
+                standing.state.as_str(),
+                standing.reason.map(Reason::as_str),
+                standing.blocked.map(Blocked::as_str),
+                standing.provider.as_ref().map(ProviderName::as_str),
+                standing.changed_at.as_micros(),
+                standing.due_at.map(Timestamp::as_micros),
+                standing.is_open(),
+                &standing.progress,
+            )
+        });
+        let applied = self.writer.change_each(CHANGE, rows).await?;
+        let due = changes.iter().zip(&applied).filter(|(_, applied)| **applied);
+        let dues: Vec<_> = due.map(|(change, _)| (change.merchant_id, change.standing.due_at)).collect();
+        self.draw_forward(dues.into_iter()).await?;
+        Ok(applied)
+    }
+
+    async fn payment_step_many(&mut self, lock: &MerchantLock, steps: &[StepRow]) -> StoreResult<()> {
+        self.number.check(lock, steps.iter().map(|step| step.merchant_id))?;
+        let rows = steps.iter().map(|step| {
+            (step.merchant_id.0, step.payment_id.0, step.number, step.at.as_micros(), &step.step)
+        });
+        self.writer.change_each(STEP, rows).await?;
+        Ok(())
+    }
+
+    async fn payment_price_many(
+        &mut self,
+        lock: &MerchantLock,
+        pricing: &[(MerchantId, PaymentId, String)],
+    ) -> StoreResult<()> {
+        self.number.check(lock, pricing.iter().map(|(merchant, _, _)| *merchant))?;
+        let rows = pricing.iter().map(|(merchant, payment, pricing)| (merchant.0, payment.0, pricing));
+        self.writer.change_each(PRICE, rows).await?;
+        Ok(())
+    }
+
+    async fn payment_refresh(&mut self, lock: &MerchantLock, merchants: &[MerchantId]) -> StoreResult<()> {
+        self.number.check(lock, merchants.iter().copied())?;
+        self.writer.change_each(REFRESH, merchants.iter().map(|merchant| [merchant.0])).await?;
+        Ok(())
+    }
+}
+
+impl SqliteTx {
+    fn create(&mut self, row: &PaymentRow) -> StoreResult<PaymentCreated> {
+        let connection = self.writer.connection()?;
+        let (merchant, payment, standing) = (row.merchant_id.0, row.payment_id.0, &row.standing);
+        let given = params![
+            merchant,
+            payment,
+            row.payin_source,
+            row.payin_reference,
+            standing.state.as_str(),
+            standing.reason.map(Reason::as_str),
+            standing.blocked.map(Blocked::as_str),
+            standing.provider.as_ref().map(ProviderName::as_str),
+            row.created_at.as_micros(),
+            standing.changed_at.as_micros(),
+            standing.due_at.map(Timestamp::as_micros),
+            standing.is_open(),
+            row.request,
+            standing.progress
+        ];
+        if connection.change(CREATE, given).map_err(store_error)? > 0 {
+            let recorded = connection.row(IS_RECORDED, [merchant, payment], |_| Ok(()))?;
+            return Ok(if recorded.is_some() { PaymentCreated::Conflict } else { PaymentCreated::New });
+        }
+        let asked = params![merchant, payment, row.payin_source, row.payin_reference, row.request];
+        let same = connection.row(SAME, asked, |row| column(row, 0))?;
+        Ok(if same == Some(true) { PaymentCreated::Same } else { PaymentCreated::Conflict })
+    }
+
+    /// Merchants are due no later than their payments.
+    async fn draw_forward(
+        &mut self,
+        dues: impl Iterator<Item = (MerchantId, Option<Timestamp>)>,
+    ) -> StoreResult<()> {
+        let mut first: BTreeMap<MerchantId, Timestamp> = BTreeMap::new();
+        for (merchant, due_at) in dues {
+            if let Some(due_at) = due_at {
+                first.entry(merchant).and_modify(|first| *first = (*first).min(due_at)).or_insert(due_at);
+            }
+        }
+        let rows = first.into_iter().map(|(merchant, due_at)| (merchant.0, due_at.as_micros()));
+        self.writer.change_each(QUEUE, rows).await?;
+        Ok(())
+    }
+}
+
+fn payment(row: &Row<'_>) -> StoreResult<PaymentRow> {
+    Ok(PaymentRow {
+        merchant_id: id(row, 0, MerchantId)?,
+        payment_id: id(row, 1, PaymentId)?,
+        payin_source: column(row, 2)?,
+        payin_reference: column(row, 3)?,
+        version: number(row, 5)?,
+        created_at: time(row, 9)?,
+        request: column(row, 12)?,
+        standing: PaymentStanding {
+            state: parsed(row, 4)?,
+            reason: optional_parsed(row, 6)?,
+            blocked: optional_parsed(row, 7)?,
+            provider: optional_parsed(row, 8)?,
+            changed_at: time(row, 10)?,
+            due_at: optional_time(row, 11)?,
+            progress: column(row, 13)?,
+        },
+    })
+}

@@ -1,0 +1,252 @@
+//! Payments: created once, changed by whoever saw the last version, found when they are due.
+
+use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
+use settle_domain::payment::StateName;
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::time::Timestamp;
+
+use super::fixtures::{at, merchant, record, settlement, unique_uuid};
+use crate::{
+    Ask, DueTime, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter, PaymentRow, PaymentStanding,
+    Shard, StepRow, Store,
+};
+
+/// A payment that has just come in, due at once.
+#[must_use]
+pub fn payment(merchant_id: MerchantId, reference: &str, created_at: Timestamp) -> PaymentRow {
+    PaymentRow {
+        merchant_id,
+        payment_id: PaymentId(unique_uuid()),
+        payin_source: "default".to_owned(),
+        payin_reference: format!("{reference} of {merchant_id}"),
+        version: 1,
+        created_at,
+        request: r#"{"amount": "1000.00"}"#.to_owned(),
+        standing: PaymentStanding {
+            state: StateName::Received,
+            reason: None,
+            blocked: None,
+            provider: None,
+            changed_at: created_at,
+            due_at: Some(created_at),
+            progress: r#"{"steps": 1}"#.to_owned(),
+        },
+    }
+}
+
+/// Creates payments, and commits.
+pub async fn create(store: &dyn Store, payments: &[PaymentRow]) -> Vec<PaymentCreated> {
+    let merchants: Vec<MerchantId> = payments.iter().map(|row| row.merchant_id).collect();
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let created = tx.payment_create_many(&lock, payments).await.unwrap();
+    tx.commit().await.unwrap();
+    created
+}
+
+/// Changes payments, and commits.
+async fn change(store: &dyn Store, changes: &[PaymentChange]) -> Vec<bool> {
+    let merchants: Vec<MerchantId> = changes.iter().map(|change| change.merchant_id).collect();
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    let applied = tx.payment_change_many(&lock, changes).await.unwrap();
+    tx.commit().await.unwrap();
+    applied
+}
+
+fn changed_to(row: &PaymentRow, standing: PaymentStanding) -> PaymentChange {
+    PaymentChange { merchant_id: row.merchant_id, payment_id: row.payment_id, seen: row.version, standing }
+}
+
+async fn claim(store: &dyn Store, merchant_id: MerchantId, number: u32, by: Timestamp) -> Vec<PaymentId> {
+    let asks = [Ask { merchant_id, number }];
+    let claimed = store.payment_claim(&asks, &[], DueTime::by(by)).await.unwrap();
+    claimed.iter().map(|row| row.payment_id).collect()
+}
+
+async fn due_at(store: &dyn Store, merchant: MerchantId) -> Option<Timestamp> {
+    let due = store.payment_due(&[Shard::of(merchant)], DueTime::by(Timestamp::MAX), &[], 100).await.unwrap();
+    due.iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at)
+}
+
+/// The same again is fine; a pay-in is one payment, whoever's it is said to be; a settlement that was recorded by
+/// hand is not made again.
+pub async fn a_pay_in_is_one_payment(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let first = payment(one, "pix 1", at(1));
+    assert_eq!(create(store, std::slice::from_ref(&first)).await, [PaymentCreated::New]);
+    assert_eq!(store.payment_find(one, first.payment_id).await.unwrap().as_ref(), Some(&first));
+    let later = PaymentRow { created_at: at(9), ..first.clone() };
+    assert_eq!(create(store, &[later]).await, [PaymentCreated::Same]);
+    let other_content = PaymentRow { request: r#"{"amount": "999.00"}"#.to_owned(), ..first.clone() };
+    let other_merchant =
+        PaymentRow { payin_reference: first.payin_reference.clone(), ..payment(two, "", at(2)) };
+    let recorded = payment(two, "pix 2", at(3));
+    record(store, &[settlement(two, SettlementId(recorded.payment_id.0), at(3))]).await;
+    for conflicting in [other_content, other_merchant, recorded] {
+        let mut tx = store.begin().await.unwrap();
+        let lock = tx.merchant_lock(&[conflicting.merchant_id]).await.unwrap();
+        let created = tx.payment_create_many(&lock, std::slice::from_ref(&conflicting)).await.unwrap();
+        assert_eq!(created, [PaymentCreated::Conflict], "{conflicting:?}");
+    }
+    assert_eq!(store.payment_find(one, first.payment_id).await.unwrap().as_ref(), Some(&first), "unchanged");
+}
+
+/// Twice in one batch is created once.
+pub async fn repetitions_inside_a_batch_of_payments(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let (first, second) = (payment(owner, "pix 1", at(1)), payment(owner, "pix 2", at(1)));
+    let created = create(store, &[first.clone(), second, first]).await;
+    assert_eq!(created, [PaymentCreated::New, PaymentCreated::New, PaymentCreated::Same]);
+}
+
+/// Only who saw the present version changes a payment, and every change is a new one.
+pub async fn a_change_needs_the_present_version(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let (first, second) = (payment(owner, "pix 1", at(1)), payment(owner, "pix 2", at(1)));
+    create(store, &[first.clone(), second.clone()]).await;
+    let standing = PaymentStanding {
+        state: StateName::NeedsReview,
+        reason: Some(Reason::PayoutOutcomeUnknown),
+        blocked: Some(Blocked::PayoutWalletOutOfGas),
+        provider: Some("sandbox".parse().unwrap()),
+        changed_at: at(5),
+        due_at: Some(at(60)),
+        progress: r#"{"steps": 2}"#.to_owned(),
+    };
+    let stale = PaymentChange { seen: 2, ..changed_to(&second, standing.clone()) };
+    let changed = change(store, &[changed_to(&first, standing.clone()), stale]).await;
+    assert_eq!(changed, [true, false]);
+    let after = PaymentRow { version: 2, standing: standing.clone(), ..first.clone() };
+    assert_eq!(store.payment_find(owner, first.payment_id).await.unwrap(), Some(after));
+    assert_eq!(store.payment_find(owner, second.payment_id).await.unwrap(), Some(second));
+    assert_eq!(change(store, &[changed_to(&first, standing)]).await, [false], "seen before");
+}
+
+/// A claim gives what is due, the first due first, without what the engine has in hand.
+pub async fn a_claim_takes_the_first_payments_due(store: &dyn Store) {
+    let (owner, other) = (merchant(store).await, merchant(store).await);
+    let rows: Vec<PaymentRow> =
+        [3, 1, 2, 7].map(|second| payment(owner, &format!("pix {second}"), at(second))).to_vec();
+    create(store, &rows).await;
+    create(store, &[payment(other, "pix", at(1))]).await;
+    assert_eq!(claim(store, owner, 2, at(5)).await, [rows[1].payment_id, rows[2].payment_id]);
+    let taken = [rows[1].payment_id];
+    let asks = [Ask { merchant_id: owner, number: 8 }];
+    let claimed = store.payment_claim(&asks, &taken, DueTime::by(at(5))).await.unwrap();
+    assert_eq!(claimed, [rows[2].clone(), rows[0].clone()]);
+    let beyond = DueTime { by: at(0), beyond: at(6) };
+    let claimed = store.payment_claim(&asks, &[], beyond).await.unwrap();
+    assert_eq!(claimed, [rows[3].clone()], "due later than anybody waits");
+}
+
+/// A merchant is due no later than its payments, and not at all when a look found nothing left.
+pub async fn a_merchant_is_due_for_its_payments(store: &dyn Store) {
+    let owner = merchant(store).await;
+    assert_eq!(due_at(store, owner).await, None);
+    let (first, second) = (payment(owner, "pix 1", at(5)), payment(owner, "pix 2", at(3)));
+    create(store, std::slice::from_ref(&first)).await;
+    assert_eq!(due_at(store, owner).await, Some(at(5)));
+    create(store, std::slice::from_ref(&second)).await;
+    assert_eq!(due_at(store, owner).await, Some(at(3)));
+    let known = [owner];
+    let shards = [Shard::of(owner)];
+    assert_eq!(store.payment_due(&shards, DueTime::by(at(9)), &known, 10).await.unwrap(), []);
+    let done = |row: &PaymentRow| PaymentStanding {
+        state: StateName::Completed,
+        due_at: None,
+        ..row.standing.clone()
+    };
+    assert_eq!(change(store, &[changed_to(&second, done(&second))]).await, [true]);
+    refresh(store, owner).await;
+    assert_eq!(due_at(store, owner).await, Some(at(5)));
+    assert_eq!(change(store, &[changed_to(&first, done(&first))]).await, [true]);
+    refresh(store, owner).await;
+    assert_eq!(due_at(store, owner).await, None);
+    assert_eq!(claim(store, owner, 8, at(100)).await, []);
+}
+
+async fn refresh(store: &dyn Store, merchant: MerchantId) {
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+    tx.payment_refresh(&lock, &[merchant]).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// A timeline is read as it was written, and pricing is replaced by the next.
+pub async fn a_payment_has_a_timeline_and_pricing(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let row = payment(owner, "pix", at(1));
+    create(store, std::slice::from_ref(&row)).await;
+    let step = |number| StepRow {
+        merchant_id: owner,
+        payment_id: row.payment_id,
+        number,
+        at: at(u64::from(number)),
+        step: format!(r#"{{"number": {number}}}"#),
+    };
+    let steps = [step(1), step(2), step(3)];
+    for pricing in ["{\"rate\": 1}", "{\"rate\": 2}"] {
+        let mut tx = store.begin().await.unwrap();
+        let lock = tx.merchant_lock(&[owner]).await.unwrap();
+        let priced = [(owner, row.payment_id, pricing.to_owned())];
+        tx.payment_price_many(&lock, &priced).await.unwrap();
+        tx.commit().await.unwrap();
+        let read = store.payment_pricing(owner, row.payment_id).await.unwrap();
+        assert_eq!(read.as_deref(), Some(pricing));
+    }
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[owner]).await.unwrap();
+    tx.payment_step_many(&lock, &[step(2), step(1), step(3)]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(store.payment_steps(owner, row.payment_id).await.unwrap(), steps);
+    assert_eq!(store.payment_steps(owner, PaymentId(unique_uuid())).await.unwrap(), []);
+}
+
+/// An operator finds what is open by any mark, and what is done by its state.
+pub async fn an_operator_finds_payments_by_their_marks(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let mut rows = Vec::new();
+    for (owner, reference) in [(one, "a"), (one, "b"), (two, "a"), (two, "b")] {
+        rows.push(payment(owner, reference, at(1)));
+    }
+    rows.sort_by_key(|row| (row.merchant_id, row.payment_id));
+    create(store, &rows).await;
+    let failed = PaymentStanding {
+        state: StateName::Failed,
+        reason: Some(Reason::PayoutRefused),
+        provider: Some("bank".parse().unwrap()),
+        changed_at: at(9),
+        due_at: None,
+        ..rows[0].standing.clone()
+    };
+    let blocked = PaymentStanding { blocked: Some(Blocked::RailInactive), ..rows[1].standing.clone() };
+    let completed = PaymentStanding { state: StateName::Completed, due_at: None, ..rows[2].standing.clone() };
+    for (row, standing) in rows.iter().zip([failed, blocked, completed]) {
+        change(store, &[changed_to(row, standing)]).await;
+    }
+    let ids = |found: Vec<PaymentRow>| found.iter().map(|row| row.payment_id).collect::<Vec<_>>();
+    let id = |place: usize| rows[place].payment_id;
+    let all = PaymentFilter::default();
+    for (filter, expected) in [
+        (all.clone(), vec![id(0), id(1), id(3)]),
+        (PaymentFilter { merchant_id: Some(two), ..all.clone() }, vec![id(3)]),
+        (PaymentFilter { state: Some(StateName::Completed), ..all.clone() }, vec![id(2)]),
+        (PaymentFilter { state: Some(StateName::Received), ..all.clone() }, vec![id(1), id(3)]),
+        (PaymentFilter { reason: Some(Reason::PayoutRefused), ..all.clone() }, vec![id(0)]),
+        (PaymentFilter { blocked: Some(Blocked::RailInactive), ..all.clone() }, vec![id(1)]),
+        (PaymentFilter { provider: Some("bank".parse().unwrap()), ..all.clone() }, vec![id(0)]),
+        (PaymentFilter { reference: Some(rows[3].payin_reference.clone()), ..all.clone() }, vec![id(3)]),
+        (PaymentFilter { changed_by: Some(at(8)), ..all.clone() }, vec![id(1), id(3)]),
+    ] {
+        let found = store.payment_search(&filter, None, 10).await.unwrap();
+        assert_eq!(ids(found), expected, "{filter:?}");
+    }
+    let first = store.payment_search(&all, None, 2).await.unwrap();
+    let after = first.last().map(|row| (row.merchant_id, row.payment_id));
+    assert_eq!(ids(store.payment_search(&all, after, 2).await.unwrap()), [id(3)]);
+    let mut counts = store.payment_counts().await.unwrap();
+    counts.sort_by_key(|count| count.state);
+    let count = |state, number, oldest| PaymentCount { state, number, oldest_at: Some(at(oldest)) };
+    assert_eq!(counts, [count(StateName::Received, 2, 1), count(StateName::Failed, 1, 9)]);
+}

@@ -1,0 +1,213 @@
+//! Payments: pay-ins on their way through the engine, their queue and their timeline.
+//!
+//! The store keeps in columns what it searches and fences by, and the rest as JSON that only the engine reads:
+//! what came in (`request`, which never changes) and what happened so far (`progress`).
+//!
+//! The table is the engine's queue, as the table of deliveries is the dispatcher's: `due_at` says when the
+//! engine has to do something. While the engine has a payment in hand `due_at` stays in the past, so that
+//! whoever takes over after a crash finds it at once, and no index changes with every step. A claim is a read;
+//! recording a step is fenced by the shard's token and by the version that the engine saw.
+
+use async_trait::async_trait;
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::payment::StateName;
+use settle_domain::provider::ProviderName;
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::time::Timestamp;
+
+use crate::{Ask, DueMerchant, DueTime, MerchantLock, Shard, StoreResult};
+
+/// The most payments in one call that creates or changes them.
+pub const PAYMENTS_AT_ONCE_MAX: usize = 1_000;
+
+/// A payment as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentRow {
+    /// Whose it is.
+    pub merchant_id: MerchantId,
+    /// Its id, which becomes the settlement's.
+    pub payment_id: PaymentId,
+    /// The account that received the pay-in.
+    pub payin_source: String,
+    /// The pay-in's reference there.
+    pub payin_reference: String,
+    /// What changes with its steps.
+    pub standing: PaymentStanding,
+    /// How often it has changed; 1 when it is new.
+    pub version: u64,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// What came in, as JSON. It never changes.
+    pub request: String,
+}
+
+/// Where a payment stands: what a step writes anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentStanding {
+    /// Its state.
+    pub state: StateName,
+    /// Why it is where it is.
+    pub reason: Option<Reason>,
+    /// Why it cannot go on for the moment.
+    pub blocked: Option<Blocked>,
+    /// Which provider serves it, once that is known.
+    pub provider: Option<ProviderName>,
+    /// When it came to its state.
+    pub changed_at: Timestamp,
+    /// When the engine has to do something about it.
+    pub due_at: Option<Timestamp>,
+    /// What the engine remembers, as JSON.
+    pub progress: String,
+}
+
+impl PaymentStanding {
+    /// Whether somebody may still have to look at it: the engine, or an operator.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !matches!(self.state, StateName::Completed | StateName::Refunded) || self.due_at.is_some()
+    }
+}
+
+/// A line of a payment's timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepRow {
+    /// Whose payment.
+    pub merchant_id: MerchantId,
+    /// Which payment.
+    pub payment_id: PaymentId,
+    /// Its place in the timeline, from 1 on.
+    pub number: u32,
+    /// When it was recorded.
+    pub at: Timestamp,
+    /// What happened, as JSON.
+    pub step: String,
+}
+
+/// What became of a payment that was to be created.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PaymentCreated {
+    /// It is new.
+    New,
+    /// The same was there already.
+    Same,
+    /// Its pay-in is there already with other content or for another merchant, or a settlement with its id was
+    /// recorded by hand. The caller must then roll back.
+    Conflict,
+}
+
+/// A change of a payment, made by somebody who saw a version of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentChange {
+    /// Whose it is.
+    pub merchant_id: MerchantId,
+    /// Its id.
+    pub payment_id: PaymentId,
+    /// The version that was seen. The change makes the next one.
+    pub seen: u64,
+    /// Where it stands from now on.
+    pub standing: PaymentStanding,
+}
+
+/// Which payments an operator looks for. Empty means all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PaymentFilter {
+    /// Of this merchant.
+    pub merchant_id: Option<MerchantId>,
+    /// In this state. Without one, whatever is not completed or refunded.
+    pub state: Option<StateName>,
+    /// Blocked for this reason.
+    pub blocked: Option<Blocked>,
+    /// Failed, or to be reviewed, for this reason.
+    pub reason: Option<Reason>,
+    /// Served by this provider.
+    pub provider: Option<ProviderName>,
+    /// With this pay-in reference.
+    pub reference: Option<String>,
+    /// In its state since this time or before.
+    pub changed_by: Option<Timestamp>,
+}
+
+/// How many payments are in a state, and since when the first of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaymentCount {
+    /// The state.
+    pub state: StateName,
+    /// How many.
+    pub number: u64,
+    /// When the first of them came to it.
+    pub oldest_at: Option<Timestamp>,
+}
+
+/// Questions about payments.
+#[async_trait]
+pub trait PaymentReads {
+    /// Merchants of the given shards with a payment due, without the `known` ones.
+    async fn payment_due(
+        &self,
+        shards: &[Shard],
+        due: DueTime,
+        known: &[MerchantId],
+        limit: u32,
+    ) -> StoreResult<Vec<DueMerchant>>;
+
+    /// The payments that are due, each merchant's first due first, without those already `taken`.
+    async fn payment_claim(
+        &self,
+        asks: &[Ask],
+        taken: &[PaymentId],
+        due: DueTime,
+    ) -> StoreResult<Vec<PaymentRow>>;
+
+    /// A merchant's payment.
+    async fn payment_find(&self, merchant: MerchantId, payment: PaymentId)
+    -> StoreResult<Option<PaymentRow>>;
+
+    /// The timeline of a payment, first step first.
+    async fn payment_steps(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Vec<StepRow>>;
+
+    /// The internal pricing of a payment, as JSON.
+    async fn payment_pricing(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Option<String>>;
+
+    /// An operator's search: payments in the order of merchants and ids, after the given one.
+    async fn payment_search(
+        &self,
+        filter: &PaymentFilter,
+        after: Option<(MerchantId, PaymentId)>,
+        limit: u32,
+    ) -> StoreResult<Vec<PaymentRow>>;
+
+    /// How many payments are in each state in which somebody may still have to look at them.
+    async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>>;
+}
+
+/// Changes to payments.
+#[async_trait]
+pub trait PaymentWrites {
+    /// Creates payments, at most [`PAYMENTS_AT_ONCE_MAX`]; says in their order what became of each.
+    async fn payment_create_many(
+        &mut self,
+        lock: &MerchantLock,
+        payments: &[PaymentRow],
+    ) -> StoreResult<Vec<PaymentCreated>>;
+
+    /// Changes payments that still have the version that was seen, at most [`PAYMENTS_AT_ONCE_MAX`]. Says in
+    /// their order which have.
+    async fn payment_change_many(
+        &mut self,
+        lock: &MerchantLock,
+        changes: &[PaymentChange],
+    ) -> StoreResult<Vec<bool>>;
+
+    /// Adds lines to timelines.
+    async fn payment_step_many(&mut self, lock: &MerchantLock, steps: &[StepRow]) -> StoreResult<()>;
+
+    /// Sets the internal pricing of payments, as JSON.
+    async fn payment_price_many(
+        &mut self,
+        lock: &MerchantLock,
+        pricing: &[(MerchantId, PaymentId, String)],
+    ) -> StoreResult<()>;
+
+    /// Computes anew when merchants have a payment due: after a claim found less than it asked for.
+    async fn payment_refresh(&mut self, lock: &MerchantLock, merchants: &[MerchantId]) -> StoreResult<()>;
+}
