@@ -54,7 +54,7 @@ const CRATES: &[Crate] = &[
     Crate {
         folder: "engine",
         may_use: &["domain", "store", "outbox", "shards", "provider"],
-        tests_may_use: &[],
+        tests_may_use: &["store-sqlite", "store-postgres", "testing"],
     },
     // A provider of its own: it speaks the protocol, and knows nothing of the service.
     Crate { folder: "sandbox", may_use: &["domain", "provider"], tests_may_use: &[] },
@@ -92,7 +92,7 @@ const CRATES: &[Crate] = &[
 ];
 
 /// Listed crates that are not written yet.
-const TO_COME: &[&str] = &["engine"];
+const TO_COME: &[&str] = &[];
 
 /// A library that only some crates may use.
 struct Reserved {

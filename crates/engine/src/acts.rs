@@ -1,0 +1,117 @@
+//! What operators do with a payment: retry, refund, cancel, resolve, say that money came back.
+//!
+//! An act carries the version that its operator saw. Whoever says that something was not done asks the provider
+//! first never to begin it: the provider's word, not the operator's, then decides.
+
+use std::sync::Arc;
+
+use settle_domain::error_code::ErrorCode;
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::operation::{Answer, Seen};
+use settle_domain::payment::{Act, TransitionFault};
+use settle_store::StoreError;
+
+use crate::advance::{Advance, Deed, Stuck};
+use crate::case::Case;
+use crate::life::Means;
+use crate::wake::EngineWake;
+use crate::words;
+use crate::writer::Written;
+
+/// Why an act did nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum ActError {
+    /// There is no such payment.
+    #[error("there is no such payment")]
+    Unknown,
+    /// The payment has changed since the operator saw it.
+    #[error("the payment has changed since: it has version {0} now")]
+    Stale(u64),
+    /// The payment's state does not allow it.
+    #[error(transparent)]
+    Illegal(#[from] TransitionFault),
+    /// The provider did not say that it will never begin the operation: one person's word is not enough.
+    #[error("the provider does not confirm that nothing was done: two people must say so")]
+    Unconfirmed,
+    /// Something is missing.
+    #[error("{0}")]
+    Lacking(&'static str),
+    /// The store failed.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+}
+
+impl ActError {
+    /// The code of the contract that says why.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            ActError::Unknown => ErrorCode::NotFound,
+            ActError::Stale(_) => ErrorCode::Conflict,
+            ActError::Illegal(fault) => fault.code,
+            ActError::Unconfirmed => ErrorCode::Forbidden,
+            ActError::Lacking(_) => ErrorCode::AdminValidationFailed,
+            ActError::Store(_) => ErrorCode::InternalError,
+        }
+    }
+}
+
+impl From<StoreError> for ActError {
+    fn from(fault: StoreError) -> ActError {
+        ActError::Store(Arc::new(fault))
+    }
+}
+
+impl From<Stuck> for ActError {
+    fn from(stuck: Stuck) -> ActError {
+        match stuck {
+            Stuck::Transition(fault) => ActError::Illegal(fault),
+            Stuck::Lacking(what) => ActError::Lacking(what),
+            fault @ (Stuck::Posting(_) | Stuck::Quoting(_)) => {
+                ActError::from(StoreError::unexpected(fault.to_string()))
+            }
+        }
+    }
+}
+
+/// Does what an operator wants with the version of a payment that it saw. Gives the payment as it is then.
+pub async fn act(
+    means: &Means,
+    wake: &EngineWake,
+    (merchant, payment): (MerchantId, PaymentId),
+    version: u64,
+    deed: &Deed,
+) -> Result<Case, ActError> {
+    let case = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
+    if case.payment.version != version {
+        return Err(ActError::Stale(case.payment.version));
+    }
+    let corridor = means.corridor(&case).await?;
+    let told = case.awaited().map(|place| means.told(&case, place, corridor.as_deref()));
+    let now = means.clock.now();
+    // Judged before the provider is asked: an act that is not allowed has no effect anywhere.
+    let mut advance = Advance::acted(case.clone(), deed, told.as_ref(), now)?;
+    if let (Act::Resolve(outcome), Some(place), Some(told)) = (deed.act, case.awaited(), &told)
+        && !outcome.is_done()
+    {
+        let tracked = &case.operations[place];
+        let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
+        let station = means.providers.find(&operation.provider).ok_or(ActError::Unconfirmed)?;
+        let seen = station.void(operation.operation_id).await;
+        let (verdict, report) = words::of_void(seen, &operation.request, case.promise().as_ref(), instance);
+        if verdict == Seen::VoidFailed || matches!(verdict, Seen::Voided(Answer::Pending)) {
+            return Err(ActError::Unconfirmed);
+        }
+        advance = Advance::seen(case, place, verdict, report.as_ref(), told, means.clock.now())?;
+    }
+    match means.writer.write(advance, None).await.map_err(ActError::Store)? {
+        Written::Done(case, _) => {
+            wake.merchants([merchant]);
+            Ok(*case)
+        }
+        Written::Stale | Written::Lost => {
+            let now = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
+            Err(ActError::Stale(now.payment.version))
+        }
+    }
+}

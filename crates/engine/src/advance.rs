@@ -1,0 +1,709 @@
+//! What follows from what happened to a case: pure, without I/O. The result is everything that one transaction
+//! writes, and what the engine does once it is committed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::Serialize;
+use settle_domain::actor::Actor;
+use settle_domain::ids::OperationId;
+use settle_domain::ledger::{PostingFault, Postings, postings};
+use settle_domain::money::Decimal;
+use settle_domain::operation::{
+    Alarm, Backoff, Class, GIVEN_UP_WATCHED_FOR, Memory, News, Next, Operation, OperationKind,
+    OperationRequest, OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, Window, classify,
+};
+use settle_domain::payment::{
+    Act, Mark, Outcome, PaymentEvent, PaymentState, QuoteRefusal, Transition, TransitionFault, transition,
+};
+use settle_domain::quoting::{ProviderQuote, QuotingFault, Split, freeze, freeze_unconverted};
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::time::Timestamp;
+use settle_store::{NewSettlement, OperationChange, OperationRow, PaymentChange, StepRow, StoredCorridor};
+
+use crate::case::{Case, Errand, Tracked, json};
+
+/// How often an operation that was given up is still looked up.
+const WATCH_INTERVAL: Duration = Duration::from_hours(1);
+
+/// What the engine does when the advance is committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// Send an operation; the commit has marked it as being sent.
+    Send(usize),
+    /// Ask the provider never to begin an operation.
+    Void(usize),
+    /// Look at the payment anew.
+    Again,
+    /// Nothing until it is due.
+    Wait,
+}
+
+/// Why a case cannot go on by itself: a fault of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Stuck {
+    /// The machine does not allow the event.
+    #[error(transparent)]
+    Transition(#[from] TransitionFault),
+    /// There are no postings for it.
+    #[error(transparent)]
+    Posting(#[from] PostingFault),
+    /// What was bought cannot be divided.
+    #[error(transparent)]
+    Quoting(#[from] QuotingFault),
+    /// Something is missing that must be there by now.
+    #[error("the payment lacks {0}")]
+    Lacking(&'static str),
+}
+
+/// A case after something happened, and what is written of it.
+#[derive(Debug, Clone)]
+pub struct Advance {
+    /// The case as it is when the advance is committed.
+    pub case: Case,
+    /// What the engine does then.
+    pub follow: Follow,
+    /// The class of what was seen of an operation, if something was.
+    pub class: Option<(OperationKind, Class)>,
+    /// Why operations must be alerted.
+    pub alerts: Vec<&'static str>,
+    /// What was seen of which operation: it is applied again if somebody else has changed the payment meanwhile.
+    pub evidence: Option<(usize, Seen, Option<Report>)>,
+    seen: u64,
+    by: Actor,
+    now: Timestamp,
+    steps: Vec<StepRow>,
+    postings: Vec<Postings>,
+    prepared: BTreeSet<usize>,
+    learnt: BTreeSet<usize>,
+    is_priced: bool,
+    settlement: Option<NewSettlement>,
+}
+
+/// A line of the timeline, as it is stored and shown.
+#[derive(Debug, Serialize)]
+struct Step<'a> {
+    from: Option<&'a str>,
+    to: &'a str,
+    reason: Option<Reason>,
+    operation_id: Option<OperationId>,
+    by: Actor,
+    postings: &'a Postings,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'a str>,
+}
+
+impl Advance {
+    fn of(case: Case, by: Actor, now: Timestamp) -> Advance {
+        Advance {
+            seen: case.payment.version,
+            case,
+            follow: Follow::Wait,
+            class: None,
+            alerts: Vec::new(),
+            evidence: None,
+            by,
+            now,
+            steps: Vec::new(),
+            postings: Vec::new(),
+            prepared: BTreeSet::new(),
+            learnt: BTreeSet::new(),
+            is_priced: false,
+            settlement: None,
+        }
+    }
+
+    /// A payment comes in.
+    pub fn received(mut case: Case, by: Actor, now: Timestamp) -> Result<Advance, Stuck> {
+        let posted = postings(settle_domain::ledger::Movement::Receive, &case.payment.books())?;
+        case.steps = 0;
+        let mut advance = Advance::of(case, by, now);
+        advance.write_step(None, None, posted, None);
+        Ok(advance)
+    }
+
+    /// The engine tells what it did: nothing changes but when it looks again.
+    #[must_use]
+    pub fn waits(case: Case, blocked: Option<Blocked>, waits: Backoff, now: Timestamp) -> Advance {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.case.payment.blocked = blocked;
+        advance.wait(waits);
+        advance
+    }
+
+    /// A provider gave a quote: the amounts are frozen, and the conversion is prepared.
+    pub fn quoted(
+        case: Case,
+        corridor: &StoredCorridor,
+        offer: ProviderQuote,
+        instance: Option<String>,
+        now: Timestamp,
+    ) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        let agreed = &corridor.versioned.corridor;
+        let wanted = advance.case.payment.order.wanted();
+        match freeze(agreed, &corridor.pricing, &wanted, &offer) {
+            Ok(frozen) => {
+                let note = (wanted.outgoing_target.is_some()
+                    && frozen.fixed_side == settle_domain::quote::FixedSide::Incoming)
+                    .then_some("what came in is not what the target asks for: the incoming side is fixed");
+                advance.case.payment.quote = Some(frozen);
+                advance.agree(corridor);
+                let quote_id = offer.quote_id.clone();
+                advance.case.offer = Some(offer);
+                advance.is_priced = true;
+                advance.step(PaymentEvent::Quoted, None, note)?;
+                let order = &advance.case.payment.order;
+                let request = OperationRequest::Conversion {
+                    payin_reference: order.payin.reference().to_owned(),
+                    quote_id,
+                    sell: order.incoming,
+                    sell_amount: order.incoming_amount,
+                    buy: order.outgoing,
+                };
+                let place = advance.prepare(request, instance)?;
+                let id = advance.case.operations[place].operation.operation_id;
+                advance.step(PaymentEvent::ConversionPrepared, Some(id), None)?;
+                advance.follow = Follow::Send(place);
+            }
+            Err(fault) => advance.refuse_quote(fault)?,
+        }
+        Ok(advance)
+    }
+
+    /// What came in is what goes out: the amounts are frozen at a rate of 1, and the payout is prepared.
+    pub fn unconverted(
+        case: Case,
+        corridor: &StoredCorridor,
+        instance: Option<String>,
+        now: Timestamp,
+    ) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        let wanted = advance.case.payment.order.wanted();
+        match freeze_unconverted(&corridor.versioned.corridor, &wanted) {
+            Ok(frozen) => {
+                advance.case.payment.split = Some(Split::unconverted(&frozen)?);
+                advance.case.payment.quote = Some(frozen);
+                advance.agree(corridor);
+                advance.is_priced = true;
+                advance.step(PaymentEvent::Quoted, None, None)?;
+                advance.step(PaymentEvent::ConversionSkipped, None, None)?;
+                advance.pay_out(instance)?;
+            }
+            Err(fault) => advance.refuse_quote(fault)?,
+        }
+        Ok(advance)
+    }
+
+    /// There is no quote.
+    pub fn unquoted(case: Case, refusal: QuoteRefusal, now: Timestamp) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.step(PaymentEvent::QuoteRefused(refusal), None, None)?;
+        advance.rest();
+        Ok(advance)
+    }
+
+    /// What was bought waits for its payout: after a retry.
+    pub fn payout(case: Case, instance: Option<String>, now: Timestamp) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.pay_out(instance)?;
+        Ok(advance)
+    }
+
+    /// An operation is sent again, with the same key and the same bytes.
+    #[must_use]
+    pub fn resend(case: Case, place: usize, now: Timestamp) -> Advance {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.case.operations[place].errand = Errand::Sending;
+        advance.learnt.insert(place);
+        advance.follow = Follow::Send(place);
+        advance
+    }
+
+    /// Something was seen of an operation.
+    pub fn seen(
+        case: Case,
+        place: usize,
+        seen: Seen,
+        report: Option<&Report>,
+        told: &Told<'_>,
+        now: Timestamp,
+    ) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.learn(place, seen, report, told)?;
+        Ok(advance)
+    }
+
+    /// The shard has changed hands: nothing but what was learnt of the operation is kept, and the payment becomes
+    /// due for whoever serves it now.
+    #[must_use]
+    pub fn evidence(
+        case: Case,
+        place: usize,
+        seen: Seen,
+        report: Option<&Report>,
+        told: &Told<'_>,
+        now: Timestamp,
+    ) -> Advance {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.rule(place, seen, report, told);
+        advance.case.due_at = Some(now);
+        advance.evidence = Some((place, seen, report.cloned()));
+        advance
+    }
+
+    /// What is known of an operation reaches its payment, which did not hear of it when it became known.
+    pub fn caught_up(case: Case, place: usize, told: &Told<'_>, now: Timestamp) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        let operation = &advance.case.operations[place].operation;
+        let (kind, id) = (operation.request.kind(), operation.operation_id);
+        let news = match operation.memory.status {
+            OperationStatus::Succeeded => News::Succeeded,
+            OperationStatus::Returned => News::Returned,
+            OperationStatus::Refused | OperationStatus::GivenUp => News::Refused(Refusal::of(match kind {
+                OperationKind::Conversion => RefusalCode::ConversionRefused,
+                OperationKind::Payout | OperationKind::Refund => RefusalCode::PayoutRefused,
+            })),
+            OperationStatus::Prepared | OperationStatus::Accepted | OperationStatus::Unknown => {
+                return Err(Stuck::Lacking("an outcome"));
+            }
+        };
+        advance.hear(kind, news, id, told)?;
+        advance.go_on(place, Class::NothingLearnt, told)?;
+        Ok(advance)
+    }
+
+    /// There is nothing to do.
+    #[must_use]
+    pub fn at_rest(case: Case, now: Timestamp) -> Advance {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.rest();
+        advance
+    }
+
+    /// An operator acts. `told` speaks of the provider of the operation that the payment waits for, if it waits
+    /// for one.
+    pub fn acted(case: Case, deed: &Deed, told: Option<&Told<'_>>, now: Timestamp) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, deed.by, now);
+        let note = Some(deed.evidence.as_str()).filter(|evidence| !evidence.is_empty());
+        let awaited = advance.case.awaited();
+        if let (Act::Resolve(outcome), Some(place)) = (deed.act, awaited) {
+            advance.bear_witness(place, outcome, deed, told)?;
+        }
+        if let (Act::Retry, Some(destination)) = (deed.act, &deed.destination_reference) {
+            advance.case.payment.order.destination_reference.clone_from(destination);
+        }
+        let operation = awaited.map(|place| advance.case.operations[place].operation.operation_id);
+        let mark = advance.step(PaymentEvent::Operator(deed.act), operation, note)?;
+        if let (Some(mark), Some(place)) = (mark, awaited) {
+            let tracked = &mut advance.case.operations[place];
+            (tracked.operation.memory.status, tracked.errand) = match mark {
+                Mark::Succeeded | Mark::Adopted(_) => (OperationStatus::Succeeded, Errand::None),
+                Mark::GivenUp => (OperationStatus::GivenUp, Errand::LookUp),
+            };
+            advance.learnt.insert(place);
+        }
+        match advance.case.payment.state {
+            PaymentState::Refunding(_) => advance.pay_back()?,
+            PaymentState::Received | PaymentState::Converted => advance.case.due_at = Some(now),
+            PaymentState::Completed { is_returned: false } => {
+                if let Some(id) = operation {
+                    advance.complete(id)?;
+                }
+                advance.rest();
+            }
+            _ => advance.rest(),
+        }
+        Ok(advance)
+    }
+
+    /// What a person says really moved.
+    fn bear_witness(
+        &mut self,
+        place: usize,
+        outcome: Outcome,
+        deed: &Deed,
+        told: Option<&Told<'_>>,
+    ) -> Result<(), Stuck> {
+        let operation = &mut self.case.operations[place].operation;
+        if deed.provider_reference.is_some() {
+            operation.provider_reference.clone_from(&deed.provider_reference);
+        }
+        if outcome == Outcome::Converted {
+            operation.bought_amount = deed.amount;
+            let bought = deed.amount.ok_or(Stuck::Lacking("the amount that was bought"))?;
+            let frozen = self.case.payment.quote.ok_or(Stuck::Lacking("its frozen amounts"))?;
+            let corridor = told.and_then(|told| told.corridor).ok_or(Stuck::Lacking("its corridor"))?;
+            self.case.payment.split = Some(Split::of(&frozen, &corridor.pricing, bought)?);
+            self.is_priced = true;
+        }
+        Ok(())
+    }
+
+    /// Prepares the refund. The engine sends it when it finds it due.
+    fn pay_back(&mut self) -> Result<(), Stuck> {
+        let order = &self.case.payment.order;
+        let request = OperationRequest::Refund {
+            asset: order.incoming,
+            amount: order.incoming_amount,
+            payin_reference: order.payin.reference().to_owned(),
+        };
+        let place = self.prepare(request, None)?;
+        self.case.operations[place].errand = Errand::Send;
+        self.case.due_at = Some(self.now);
+        Ok(())
+    }
+
+    /// A step of the payment failed by our own fault, also when it was tried alone.
+    pub fn failed(case: Case, waits: Backoff, now: Timestamp) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.step(PaymentEvent::StepFailed, None, None)?;
+        advance.wait(waits);
+        Ok(advance)
+    }
+
+    fn agree(&mut self, corridor: &StoredCorridor) {
+        let payment = &mut self.case.payment;
+        payment.corridor_version.get_or_insert(corridor.versioned.version);
+        payment.provider = Some(corridor.versioned.corridor.terms().provider.clone());
+    }
+
+    fn refuse_quote(&mut self, fault: QuotingFault) -> Result<(), Stuck> {
+        let text = fault.to_string();
+        self.step(PaymentEvent::QuoteRefused(QuoteRefusal::Refused), None, Some(&text))?;
+        self.rest();
+        Ok(())
+    }
+
+    /// Prepares a payout, and sends it once that is committed.
+    fn pay_out(&mut self, instance: Option<String>) -> Result<(), Stuck> {
+        let payment = &self.case.payment;
+        let amount = payment.quote.ok_or(Stuck::Lacking("its frozen amounts"))?.quote.outgoing_amount;
+        let request = OperationRequest::Payout {
+            asset: payment.order.outgoing,
+            amount,
+            destination_reference: payment.order.destination_reference.clone(),
+        };
+        let place = self.prepare(request, instance)?;
+        let id = self.case.operations[place].operation.operation_id;
+        self.step(PaymentEvent::PayoutPrepared, Some(id), None)?;
+        self.follow = Follow::Send(place);
+        Ok(())
+    }
+
+    fn prepare(&mut self, request: OperationRequest, instance: Option<String>) -> Result<usize, Stuck> {
+        let payment = &self.case.payment;
+        let attempt = self.case.next_attempt(request.kind());
+        let operation = Operation {
+            operation_id: OperationId::of(payment.payment_id, request.kind(), attempt),
+            merchant_id: payment.order.merchant_id,
+            payment_id: payment.payment_id,
+            attempt,
+            provider: payment.provider.clone().ok_or(Stuck::Lacking("its provider"))?,
+            request,
+            memory: Memory::NEW,
+            provider_reference: None,
+            bought_amount: None,
+        };
+        self.case.operations.push(Tracked::new(operation, instance));
+        let place = self.case.operations.len() - 1;
+        self.prepared.insert(place);
+        Ok(place)
+    }
+
+    fn learn(
+        &mut self,
+        place: usize,
+        seen: Seen,
+        report: Option<&Report>,
+        told: &Told<'_>,
+    ) -> Result<(), Stuck> {
+        let is_reviewed = matches!(self.case.payment.state, PaymentState::NeedsReview(_));
+        let (kind, id, ruling) = self.rule(place, seen, report, told);
+        if let Some(alarm) = ruling.alarm {
+            self.alerts.push(match alarm {
+                Alarm::Credentials => "the provider does not accept our credentials",
+                Alarm::Contradiction => {
+                    "the provider takes back its word on something that it had called done"
+                }
+            });
+        }
+        match ruling.news {
+            Some(news) => self.hear(kind, news, id, told)?,
+            None if self.case.awaited() == Some(place) => {
+                if !is_reviewed {
+                    self.case.payment.reason = ruling.reason;
+                }
+                self.case.payment.blocked = ruling.blocked;
+            }
+            None => {}
+        }
+        self.go_on(place, ruling.class, told)
+    }
+
+    /// Rules on what was seen of an operation: what is remembered of it, and what is to be done with it.
+    fn rule(
+        &mut self,
+        place: usize,
+        seen: Seen,
+        report: Option<&Report>,
+        told: &Told<'_>,
+    ) -> (OperationKind, OperationId, Ruling) {
+        let is_reviewed = matches!(self.case.payment.state, PaymentState::NeedsReview(_));
+        let sends = if is_reviewed { Sends::Stopped } else { Sends::Allowed };
+        let tracked = &mut self.case.operations[place];
+        let (kind, id) = (tracked.operation.request.kind(), tracked.operation.operation_id);
+        let ruling = classify(kind, tracked.operation.memory, seen, told.window, sends);
+        self.class = Some((kind, ruling.class));
+        tracked.operation.memory = ruling.memory;
+        if let Some(report) = report {
+            let operation = &mut tracked.operation;
+            if report.provider_reference.is_some() {
+                operation.provider_reference.clone_from(&report.provider_reference);
+            }
+            if ruling.memory.status == OperationStatus::Succeeded {
+                operation.bought_amount = report.bought_amount;
+            }
+        }
+        if tracked.instance.is_none() {
+            tracked.instance.clone_from(&told.instance);
+        }
+        tracked.errand = match ruling.next {
+            Next::Send => Errand::Send,
+            Next::LookUp => Errand::LookUp,
+            Next::Void => Errand::Void,
+            Next::Nothing => Errand::None,
+        };
+        self.learnt.insert(place);
+        (kind, id, ruling)
+    }
+
+    /// The payment hears of its operation.
+    fn hear(
+        &mut self,
+        kind: OperationKind,
+        news: News,
+        id: OperationId,
+        told: &Told<'_>,
+    ) -> Result<(), Stuck> {
+        if (kind, news) == (OperationKind::Conversion, News::Succeeded) {
+            let frozen = self.case.payment.quote.ok_or(Stuck::Lacking("its frozen amounts"))?;
+            let place = self.case.position(id).ok_or(Stuck::Lacking("its conversion"))?;
+            let bought = self.case.operations[place].operation.bought_amount;
+            let bought = bought.ok_or(Stuck::Lacking("what was bought"))?;
+            let corridor = told.corridor.ok_or(Stuck::Lacking("its corridor"))?;
+            self.case.payment.split = Some(Split::of(&frozen, &corridor.pricing, bought)?);
+            self.is_priced = true;
+        }
+        self.step(PaymentEvent::Operation(kind, news), Some(id), None)?;
+        if matches!(self.case.payment.state, PaymentState::Completed { is_returned: false })
+            && news == News::Succeeded
+        {
+            self.complete(id)?;
+        }
+        Ok(())
+    }
+
+    /// The settlement of a payment that is completed by this operation.
+    fn complete(&mut self, payout: OperationId) -> Result<(), Stuck> {
+        let place = self.case.position(payout).ok_or(Stuck::Lacking("its payout"))?;
+        let reference = self.case.operations[place].operation.provider_reference.clone();
+        let completed = self.case.payment.completed(self.now, reference);
+        self.settlement = Some(completed.ok_or(Stuck::Lacking("its frozen amounts"))?.into());
+        Ok(())
+    }
+
+    /// What the engine does next with the payment.
+    fn go_on(&mut self, place: usize, class: Class, told: &Told<'_>) -> Result<(), Stuck> {
+        match self.case.payment.state {
+            PaymentState::Converted if told.may_send => self.pay_out(told.instance.clone()),
+            PaymentState::Received | PaymentState::Converted => {
+                self.follow = Follow::Again;
+                Ok(())
+            }
+            _ if self.case.awaited() == Some(place) => {
+                match self.case.operations[place].errand {
+                    Errand::Send if class == Class::Absent && told.may_send => {
+                        self.case.operations[place].errand = Errand::Sending;
+                        self.follow = Follow::Send(place);
+                    }
+                    Errand::Void => self.follow = Follow::Void(place),
+                    Errand::Sending | Errand::Send | Errand::LookUp | Errand::None => self.wait(told.waits),
+                }
+                Ok(())
+            }
+            _ => {
+                self.rest();
+                Ok(())
+            }
+        }
+    }
+
+    /// The engine looks again after a wait.
+    fn wait(&mut self, waits: Backoff) {
+        self.follow = Follow::Wait;
+        self.case.tries = self.case.tries.saturating_add(1);
+        self.case.due_at = Some(self.now.plus(waits.delay_after(self.case.tries)));
+    }
+
+    /// Nothing is to be done by the engine, but to watch operations that were given up.
+    fn rest(&mut self) {
+        self.follow = Follow::Wait;
+        let is_watched = |tracked: &Tracked| {
+            tracked.operation.memory.status == OperationStatus::GivenUp
+                && tracked.age() < GIVEN_UP_WATCHED_FOR
+                || tracked.operation.memory.is_late && tracked.operation.memory.status.is_open()
+        };
+        let watched = self.case.operations.iter().any(is_watched);
+        self.case.due_at = watched.then(|| self.now.plus(WATCH_INTERVAL));
+    }
+
+    fn step(
+        &mut self,
+        event: PaymentEvent,
+        operation: Option<OperationId>,
+        note: Option<&str>,
+    ) -> Result<Option<Mark>, Stuck> {
+        let from = self.case.payment.state;
+        let standing = self.case.payment.standing(self.case.awaited_status());
+        let Transition { to, reason, movement, expired_quotes, late, mark, alerts } =
+            transition(&standing, event)?;
+        let mut books = self.case.payment.books();
+        books.late_bought = operation
+            .and_then(|id| self.case.position(id))
+            .and_then(|place| self.case.operations[place].operation.bought_amount);
+        let posted = postings(movement, &books)?;
+        let payment = &mut self.case.payment;
+        (payment.state, payment.reason, payment.expired_quotes, payment.late) =
+            (to, reason, expired_quotes, late);
+        payment.blocked = None;
+        if from.name() != to.name() {
+            self.case.changed_at = self.now;
+            self.case.tries = 0;
+        }
+        if alerts {
+            self.alerts.push("a payment needs review");
+        }
+        if to.is_final() {
+            self.case.due_at = None;
+        }
+        self.write_step(Some(from), operation, posted, note);
+        Ok(mark)
+    }
+
+    fn write_step(
+        &mut self,
+        from: Option<PaymentState>,
+        operation_id: Option<OperationId>,
+        posted: Postings,
+        note: Option<&str>,
+    ) {
+        let payment = &self.case.payment;
+        self.case.steps += 1;
+        let step = Step {
+            from: from.map(|state| state.name().as_str()),
+            to: payment.state.name().as_str(),
+            reason: payment.reason,
+            operation_id,
+            by: self.by,
+            postings: &posted,
+            note,
+        };
+        self.steps.push(StepRow {
+            merchant_id: payment.order.merchant_id,
+            payment_id: payment.payment_id,
+            number: self.case.steps,
+            at: self.now,
+            step: json(&step),
+        });
+        self.postings.push(posted);
+    }
+}
+
+/// What an operator does.
+#[derive(Debug, Clone)]
+pub struct Deed {
+    /// What.
+    pub act: Act,
+    /// Who.
+    pub by: Actor,
+    /// Why, and how the operator knows.
+    pub evidence: String,
+    /// Another destination of a retry.
+    pub destination_reference: Option<String>,
+    /// What was bought, as the operator says.
+    pub amount: Option<Decimal>,
+    /// The provider's name for the operation, as the operator says.
+    pub provider_reference: Option<String>,
+}
+
+/// What the engine knows of the provider when something was seen.
+#[derive(Debug, Clone)]
+pub struct Told<'a> {
+    /// Whether the provider still remembers the operation's key.
+    pub window: Window,
+    /// The corridor's version that the payment keeps.
+    pub corridor: Option<&'a StoredCorridor>,
+    /// The provider's memory that spoke.
+    pub instance: Option<String>,
+    /// Whether something may be sent to the provider now.
+    pub may_send: bool,
+    /// How long to wait.
+    pub waits: Backoff,
+}
+
+/// What a transaction writes.
+impl Advance {
+    /// The change of the payment.
+    #[must_use]
+    pub fn change(&self) -> PaymentChange {
+        PaymentChange {
+            merchant_id: self.case.merchant_id(),
+            payment_id: self.case.payment.payment_id,
+            seen: self.seen,
+            standing: self.case.standing(),
+        }
+    }
+
+    /// The new lines of the timeline.
+    #[must_use]
+    pub fn steps(&self) -> &[StepRow] {
+        &self.steps
+    }
+
+    /// What is posted.
+    #[must_use]
+    pub fn postings(&self) -> &[Postings] {
+        &self.postings
+    }
+
+    /// The operations that are prepared.
+    pub fn prepared(&self) -> impl Iterator<Item = OperationRow> + '_ {
+        self.prepared.iter().map(|place| self.case.operations[*place].row())
+    }
+
+    /// What was learnt of operations that were there before.
+    pub fn learnt(&self) -> impl Iterator<Item = OperationChange> + '_ {
+        let known = self.learnt.iter().filter(|place| !self.prepared.contains(place));
+        known.map(|place| self.case.operations[*place].change())
+    }
+
+    /// The internal pricing, if it has changed.
+    #[must_use]
+    pub fn pricing(&self) -> Option<String> {
+        self.is_priced.then(|| self.case.pricing())
+    }
+
+    /// The settlement that it completes.
+    #[must_use]
+    pub fn settlement(&self) -> Option<&NewSettlement> {
+        self.settlement.as_ref()
+    }
+
+    /// The case once it is committed.
+    #[must_use]
+    pub fn committed(mut self) -> (Case, Follow) {
+        self.case.payment.version = self.seen + 1;
+        (self.case, self.follow)
+    }
+}

@@ -1,0 +1,507 @@
+//! One payment with its operations, as the engine holds it in hand, and its form in the store.
+//!
+//! What the store searches by stands in columns; the rest is JSON in three places. The request never changes.
+//! The progress is what the engine remembers. What the operator earns stands with the provider's offer in the
+//! table of its own that internal pricing has.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use settle_domain::corridor::CorridorVersion;
+use settle_domain::ids::{MerchantId, OperationId, PaymentId};
+use settle_domain::ledger::{Held, Late};
+use settle_domain::money::{Asset, Decimal};
+use settle_domain::operation::{
+    Memory, Operation, OperationKind, OperationRequest, OperationStatus, Promise,
+};
+use settle_domain::payment::{PayIn, Payment, PaymentOrder, PaymentState, StateParts};
+use settle_domain::quote::{FixedSide, Quote};
+use settle_domain::quoting::{FrozenQuote, ProviderQuote, Split};
+use settle_domain::time::Timestamp;
+use settle_store::{OperationChange, OperationRow, PaymentRow, PaymentStanding, StoreError, StoreResult};
+use tokio::time::Instant;
+
+/// A payment in hand.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The payment, at the version that was read.
+    pub payment: Payment,
+    /// What was asked of providers for it, oldest of each kind first.
+    pub operations: Vec<Tracked>,
+    /// How many lines its timeline has.
+    pub steps: u32,
+    /// How often the engine has waited since it last got on.
+    pub tries: u32,
+    /// When it came to its state.
+    pub changed_at: Timestamp,
+    /// When the engine has to do something about it.
+    pub due_at: Option<Timestamp>,
+    /// The provider's quote that its amounts are frozen at.
+    pub offer: Option<ProviderQuote>,
+}
+
+/// An operation, and what the engine is about to do with it.
+#[derive(Debug, Clone)]
+pub struct Tracked {
+    /// The operation.
+    pub operation: Operation,
+    /// What is to be done next.
+    pub errand: Errand,
+    /// The provider's memory that the operation was first sent to, once that is known.
+    pub instance: Option<String>,
+    /// How old it was, by the database's clock, when it was read.
+    pub age: Duration,
+    /// When it was read.
+    pub read_at: Instant,
+}
+
+/// What is to be done with an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Errand {
+    /// Somebody is about to send it, or is sending it.
+    Sending,
+    /// Send it again.
+    Send,
+    /// Ask about it.
+    LookUp,
+    /// Ask the provider never to begin it.
+    Void,
+    /// Nothing.
+    None,
+}
+
+impl Tracked {
+    /// A new operation, which is sent as soon as it is committed.
+    #[must_use]
+    pub fn new(operation: Operation, instance: Option<String>) -> Tracked {
+        let (age, read_at) = (Duration::ZERO, Instant::now());
+        Tracked { operation, errand: Errand::Sending, instance, age, read_at }
+    }
+
+    /// How old the operation is, by the database's clock.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.age + self.read_at.elapsed()
+    }
+
+    /// Whether it forbids another one of its payment.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        let Memory { status, is_late, .. } = self.operation.memory;
+        !status.is_closed() && !is_late
+    }
+
+    /// The operation as it is prepared.
+    #[must_use]
+    pub fn row(&self) -> OperationRow {
+        let operation = &self.operation;
+        OperationRow {
+            merchant_id: operation.merchant_id,
+            payment_id: operation.payment_id,
+            kind: operation.request.kind(),
+            attempt: operation.attempt,
+            operation_id: operation.operation_id,
+            provider: operation.provider.clone(),
+            status: operation.memory.status,
+            is_live: self.is_live(),
+            age: Duration::ZERO,
+            request: json(&operation.request),
+            memory: self.memory(),
+        }
+    }
+
+    /// What was learnt of it.
+    #[must_use]
+    pub fn change(&self) -> OperationChange {
+        let operation = &self.operation;
+        OperationChange {
+            merchant_id: operation.merchant_id,
+            payment_id: operation.payment_id,
+            kind: operation.request.kind(),
+            attempt: operation.attempt,
+            status: operation.memory.status,
+            is_live: self.is_live(),
+            memory: self.memory(),
+        }
+    }
+
+    fn memory(&self) -> String {
+        let Memory { status: _, was_unknown, was_accepted, is_late } = self.operation.memory;
+        json(&StoredMemory {
+            was_unknown,
+            was_accepted,
+            is_late,
+            errand: self.errand,
+            instance: self.instance.clone(),
+            provider_reference: self.operation.provider_reference.clone(),
+            bought_amount: self.operation.bought_amount,
+        })
+    }
+
+    /// Reads an operation back.
+    pub fn read(row: OperationRow) -> StoreResult<Tracked> {
+        let memory: StoredMemory = parse(&row.memory)?;
+        let request: OperationRequest = parse(&row.request)?;
+        let operation = Operation {
+            operation_id: row.operation_id,
+            merchant_id: row.merchant_id,
+            payment_id: row.payment_id,
+            attempt: row.attempt,
+            provider: row.provider,
+            request,
+            memory: Memory {
+                status: row.status,
+                was_unknown: memory.was_unknown,
+                was_accepted: memory.was_accepted,
+                is_late: memory.is_late,
+            },
+            provider_reference: memory.provider_reference,
+            bought_amount: memory.bought_amount,
+        };
+        let (age, read_at) = (row.age, Instant::now());
+        Ok(Tracked { operation, errand: memory.errand, instance: memory.instance, age, read_at })
+    }
+}
+
+impl Case {
+    /// Reads a payment back, with what was asked of providers for it.
+    pub fn read(
+        row: PaymentRow,
+        pricing: Option<&str>,
+        operations: impl IntoIterator<Item = OperationRow>,
+    ) -> StoreResult<Case> {
+        let request: StoredOrder = parse(&row.request)?;
+        let progress: StoredProgress = parse(&row.standing.progress)?;
+        let priced: StoredPricing = pricing.map(parse).transpose()?.unwrap_or_default();
+        let damaged = |what: &str| StoreError::unexpected(format!("payment {}: {what}", row.payment_id));
+        let parts = StateParts {
+            name: row.standing.state,
+            unknown: progress.unknown,
+            held: progress.held,
+            is_returned: progress.is_returned,
+        };
+        let payin = PayIn::new(Some(row.payin_source), row.payin_reference);
+        let order = PaymentOrder {
+            merchant_id: row.merchant_id,
+            payin: payin.map_err(|_| damaged("its pay-in"))?,
+            incoming: request.incoming_currency,
+            incoming_amount: request.incoming_amount,
+            outgoing: request.outgoing_currency,
+            outgoing_target: request.outgoing_amount,
+            destination_reference: progress.destination_reference.unwrap_or(request.destination_reference),
+            occurred_at: request.occurred_at,
+        };
+        Ok(Case {
+            payment: Payment {
+                payment_id: row.payment_id,
+                order,
+                state: PaymentState::from_parts(parts).ok_or_else(|| damaged("its state"))?,
+                version: row.version,
+                reason: row.standing.reason,
+                blocked: row.standing.blocked,
+                expired_quotes: progress.expired_quotes,
+                late: progress.late.map(|late| Late { kind: late.kind, moved: late.moved }),
+                corridor_version: progress.corridor_version.map(CorridorVersion),
+                provider: row.standing.provider,
+                quote: progress.quote.map(StoredQuote::into_domain),
+                split: priced.split.map(StoredSplit::into_domain),
+                received_at: row.created_at,
+            },
+            operations: operations.into_iter().map(Tracked::read).collect::<StoreResult<_>>()?,
+            steps: progress.steps,
+            tries: progress.tries,
+            changed_at: row.standing.changed_at,
+            due_at: row.standing.due_at,
+            offer: priced.offer.map(StoredOffer::into_domain),
+        })
+    }
+
+    /// A payment that has just come in, due at once.
+    #[must_use]
+    pub fn received(order: PaymentOrder, now: Timestamp) -> Case {
+        let payment_id = PaymentId::of(order.merchant_id, &order.payin);
+        Case {
+            payment: Payment {
+                payment_id,
+                order,
+                state: PaymentState::Received,
+                version: 1,
+                reason: None,
+                blocked: None,
+                expired_quotes: 0,
+                late: None,
+                corridor_version: None,
+                provider: None,
+                quote: None,
+                split: None,
+                received_at: now,
+            },
+            operations: Vec::new(),
+            steps: 0,
+            tries: 0,
+            changed_at: now,
+            due_at: Some(now),
+            offer: None,
+        }
+    }
+
+    /// The merchant.
+    #[must_use]
+    pub fn merchant_id(&self) -> MerchantId {
+        self.payment.order.merchant_id
+    }
+
+    /// The row of a payment that is created.
+    #[must_use]
+    pub fn row(&self) -> PaymentRow {
+        let order = &self.payment.order;
+        PaymentRow {
+            merchant_id: order.merchant_id,
+            payment_id: self.payment.payment_id,
+            payin_source: order.payin.source().to_owned(),
+            payin_reference: order.payin.reference().to_owned(),
+            standing: self.standing(),
+            version: self.payment.version,
+            created_at: self.payment.received_at,
+            request: json(&StoredOrder {
+                incoming_currency: order.incoming,
+                incoming_amount: order.incoming_amount,
+                outgoing_currency: order.outgoing,
+                outgoing_amount: order.outgoing_target,
+                destination_reference: order.destination_reference.clone(),
+                occurred_at: order.occurred_at,
+            }),
+        }
+    }
+
+    /// What a step writes anew.
+    #[must_use]
+    pub fn standing(&self) -> PaymentStanding {
+        let payment = &self.payment;
+        let StateParts { name, unknown, held, is_returned } = payment.state.parts();
+        let progress = StoredProgress {
+            unknown,
+            held,
+            is_returned,
+            expired_quotes: payment.expired_quotes,
+            late: payment.late.map(|late| StoredLate { kind: late.kind, moved: late.moved }),
+            corridor_version: payment.corridor_version.map(|version| version.0),
+            quote: payment.quote.map(StoredQuote::of),
+            destination_reference: Some(payment.order.destination_reference.clone()),
+            steps: self.steps,
+            tries: self.tries,
+        };
+        PaymentStanding {
+            state: name,
+            reason: payment.reason,
+            blocked: payment.blocked,
+            provider: payment.provider.clone(),
+            changed_at: self.changed_at,
+            due_at: self.due_at,
+            progress: json(&progress),
+        }
+    }
+
+    /// The provider's offer and how what was bought is divided, as JSON.
+    #[must_use]
+    pub fn pricing(&self) -> String {
+        json(&StoredPricing {
+            offer: self.offer.as_ref().map(StoredOffer::of),
+            split: self.payment.split.map(StoredSplit::of),
+        })
+    }
+
+    /// What the quote promised of a conversion.
+    #[must_use]
+    pub fn promise(&self) -> Option<Promise> {
+        let gross = self.payment.quote.as_ref()?.quote.gross;
+        Some(Promise { gross, buy_amount: self.offer.as_ref()?.buy_amount })
+    }
+
+    /// The operation whose outcome the payment waits for: the last of its kind.
+    #[must_use]
+    pub fn awaited(&self) -> Option<usize> {
+        let kind = self.payment.state.awaits()?;
+        self.operations.iter().rposition(|tracked| tracked.operation.request.kind() == kind)
+    }
+
+    /// The operation with this id.
+    #[must_use]
+    pub fn position(&self, id: OperationId) -> Option<usize> {
+        self.operations.iter().position(|tracked| tracked.operation.operation_id == id)
+    }
+
+    /// The number of the next operation of a kind.
+    #[must_use]
+    pub fn next_attempt(&self, kind: OperationKind) -> u32 {
+        let of_kind = self.operations.iter().filter(|tracked| tracked.operation.request.kind() == kind);
+        of_kind.map(|tracked| tracked.operation.attempt).max().unwrap_or(0) + 1
+    }
+
+    /// The status of the operation that the payment waits for.
+    #[must_use]
+    pub fn awaited_status(&self) -> Option<OperationStatus> {
+        self.awaited().map(|place| self.operations[place].operation.memory.status)
+    }
+}
+
+/// What came in, in the store.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredOrder {
+    incoming_currency: Asset,
+    incoming_amount: Decimal,
+    outgoing_currency: Asset,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    outgoing_amount: Option<Decimal>,
+    destination_reference: String,
+    occurred_at: Timestamp,
+}
+
+/// What the engine remembers of a payment, in the store.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredProgress {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unknown: Option<OperationKind>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held: Option<Held>,
+    #[serde(default)]
+    is_returned: bool,
+    #[serde(default)]
+    expired_quotes: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    late: Option<StoredLate>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    corridor_version: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quote: Option<StoredQuote>,
+    /// Where to, also after a retry with another destination.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    destination_reference: Option<String>,
+    steps: u32,
+    #[serde(default)]
+    tries: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredLate {
+    kind: OperationKind,
+    moved: bool,
+}
+
+/// The frozen amounts, in the store.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredQuote {
+    fixed_side: FixedSide,
+    conversion_rate: Decimal,
+    fee_percentage: Decimal,
+    incoming_amount: Decimal,
+    gross: Decimal,
+    fee_percentage_amount: Decimal,
+    fee_fixed: Decimal,
+    outgoing_amount: Decimal,
+}
+
+impl StoredQuote {
+    fn of(frozen: FrozenQuote) -> StoredQuote {
+        let FrozenQuote { fixed_side, conversion_rate, fee_percentage, quote } = frozen;
+        let Quote { incoming_amount, gross, fee_percentage_amount, fee_fixed, outgoing_amount } = quote;
+        StoredQuote {
+            fixed_side,
+            conversion_rate,
+            fee_percentage,
+            incoming_amount,
+            gross,
+            fee_percentage_amount,
+            fee_fixed,
+            outgoing_amount,
+        }
+    }
+
+    fn into_domain(self) -> FrozenQuote {
+        let StoredQuote { fixed_side, conversion_rate, fee_percentage, .. } = self;
+        let StoredQuote { incoming_amount, gross, fee_percentage_amount, fee_fixed, outgoing_amount, .. } =
+            self;
+        let quote = Quote { incoming_amount, gross, fee_percentage_amount, fee_fixed, outgoing_amount };
+        FrozenQuote { fixed_side, conversion_rate, fee_percentage, quote }
+    }
+}
+
+/// The provider's offer, and how what was bought is divided, in the store.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct StoredPricing {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    offer: Option<StoredOffer>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    split: Option<StoredSplit>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredOffer {
+    quote_id: String,
+    sell_amount: Decimal,
+    buy_amount: Decimal,
+    rate: Option<Decimal>,
+    expires_at: Timestamp,
+}
+
+impl StoredOffer {
+    fn of(offer: &ProviderQuote) -> StoredOffer {
+        let ProviderQuote { quote_id, sell_amount, buy_amount, rate, expires_at } = offer.clone();
+        StoredOffer { quote_id, sell_amount, buy_amount, rate, expires_at }
+    }
+
+    fn into_domain(self) -> ProviderQuote {
+        let StoredOffer { quote_id, sell_amount, buy_amount, rate, expires_at } = self;
+        ProviderQuote { quote_id, sell_amount, buy_amount, rate, expires_at }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredSplit {
+    bought: Decimal,
+    shortfall: Decimal,
+    payable: Decimal,
+    fees: Decimal,
+    spread: Decimal,
+    commission: Decimal,
+}
+
+impl StoredSplit {
+    fn of(split: Split) -> StoredSplit {
+        let Split { bought, shortfall, payable, fees, spread, commission } = split;
+        StoredSplit { bought, shortfall, payable, fees, spread, commission }
+    }
+
+    fn into_domain(self) -> Split {
+        let StoredSplit { bought, shortfall, payable, fees, spread, commission } = self;
+        Split { bought, shortfall, payable, fees, spread, commission }
+    }
+}
+
+/// What was learnt of an operation, in the store.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredMemory {
+    #[serde(default)]
+    was_unknown: bool,
+    #[serde(default)]
+    was_accepted: bool,
+    #[serde(default)]
+    is_late: bool,
+    errand: Errand,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    instance: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    provider_reference: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bought_amount: Option<Decimal>,
+}
+
+#[expect(clippy::expect_used, reason = "strings, numbers and flags cannot fail to serialize into memory")]
+pub(crate) fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("what is stored is strings, numbers and flags")
+}
+
+fn parse<'de, T: Deserialize<'de>>(text: &'de str) -> StoreResult<T> {
+    serde_json::from_str(text).map_err(|fault| StoreError::Unexpected(fault.into()))
+}

@@ -1,0 +1,405 @@
+//! Takes one case as far as it goes: decides what is to be done, calls the provider, records what came of it, and
+//! again, until the payment waits or is done.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use settle_domain::corridor::CorridorVersion;
+use settle_domain::operation::{Backoff, OperationStatus, Report, Seen as Verdict, Window};
+use settle_domain::payment::{PaymentState, QuoteRefusal};
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::seams::Clock;
+use settle_provider::wire::QuoteRequest;
+use settle_store::{CorridorKey, ShardLease, Store, StoreError, StoreResult, StoredCorridor};
+use tokio::time::{Instant, sleep};
+
+use crate::advance::{Advance, Follow, Stuck, Told};
+use crate::case::{Case, Errand};
+use crate::providers::{Providers, Station};
+use crate::words::{self, Quoted};
+use crate::writer::{Writer, Written};
+
+/// How long the terms of a corridor are believed: a change holds after this time.
+const TERMS_AGE_MAX: Duration = Duration::from_secs(1);
+/// Corridors that are remembered.
+const TERMS_MAX: usize = 10_000;
+/// How often an advance is made anew because somebody else has changed the payment meanwhile.
+const STALE_MAX: u32 = 8;
+/// The waits between tries to write while the database does not answer.
+const WRITE_WAIT_FIRST: Duration = Duration::from_millis(100);
+const WRITE_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// What a life works with.
+#[derive(Clone)]
+pub struct Means {
+    /// The database, for reading.
+    pub store: Arc<dyn Store>,
+    /// Who writes.
+    pub writer: Writer,
+    /// The providers.
+    pub providers: Providers,
+    /// Tells the time.
+    pub clock: Arc<dyn Clock>,
+    /// How long to wait between tries.
+    pub waits: Backoff,
+    /// The corridors that were read lately.
+    pub corridors: Corridors,
+}
+
+/// The newest terms of corridors, for a moment.
+#[derive(Clone, Default)]
+pub struct Corridors(Arc<Mutex<Known>>);
+
+/// What was read, and when.
+type Known = HashMap<CorridorKey, (Instant, Arc<StoredCorridor>)>;
+
+impl Corridors {
+    async fn newest(&self, store: &dyn Store, key: CorridorKey) -> StoreResult<Option<Arc<StoredCorridor>>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some((_, corridor)) = known.filter(|(at, _)| at.elapsed() < TERMS_AGE_MAX) {
+            return Ok(Some(corridor));
+        }
+        let Some(found) = store.corridor_find_many(&[key]).await?.pop().map(Arc::new) else {
+            return Ok(None);
+        };
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= TERMS_MAX {
+            known.clear();
+        }
+        known.insert(key, (Instant::now(), found.clone()));
+        Ok(Some(found))
+    }
+}
+
+/// What is to be done with a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errands {
+    /// Ask for a quote, or freeze the amounts without one.
+    Quote,
+    /// Prepare the payout of what is reserved.
+    PayOut,
+    /// A send whose answer nobody has: it is unclear.
+    Lost(usize),
+    /// Send again.
+    Resend(usize),
+    /// Ask about an operation.
+    LookUp(usize),
+    /// Ask that an operation is never begun.
+    Void(usize),
+    /// What is known of the operation has not reached the payment yet.
+    CatchUp(usize),
+    /// Nothing.
+    Nothing,
+}
+
+/// Decides what is to be done with a case that was read from the database.
+#[must_use]
+pub fn errands(case: &Case) -> Errands {
+    match case.payment.state {
+        PaymentState::Received | PaymentState::Quoted => Errands::Quote,
+        PaymentState::Converted => Errands::PayOut,
+        _ => {
+            if let Some(place) = case.awaited() {
+                return errand(case, place);
+            }
+            let watched = case.operations.iter().position(|tracked| {
+                let memory = tracked.operation.memory;
+                memory.status == OperationStatus::GivenUp || memory.is_late && memory.status.is_open()
+            });
+            watched.map_or(Errands::Nothing, Errands::LookUp)
+        }
+    }
+}
+
+fn errand(case: &Case, place: usize) -> Errands {
+    let tracked = &case.operations[place];
+    if !tracked.operation.memory.status.is_open() {
+        return Errands::CatchUp(place);
+    }
+    match tracked.errand {
+        Errand::Sending => Errands::Lost(place),
+        Errand::Send => Errands::Resend(place),
+        Errand::Void => Errands::Void(place),
+        Errand::LookUp | Errand::None => Errands::LookUp(place),
+    }
+}
+
+/// Why a life ended before its payment waited or was done. The payment stays due: whoever claims it next goes on.
+#[derive(Debug, thiserror::Error)]
+pub enum LifeError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The writer failed.
+    #[error(transparent)]
+    Written(#[from] Arc<StoreError>),
+    /// A fault of ours.
+    #[error(transparent)]
+    Stuck(#[from] Stuck),
+    /// The shard has changed hands.
+    #[error("the shard has changed hands")]
+    Lost,
+}
+
+/// Takes a case as far as it goes.
+pub async fn live(means: &Means, mut case: Case, lease: ShardLease) -> Result<(), LifeError> {
+    let mut follow_up = None;
+    loop {
+        let advance = match follow_up.take() {
+            Some(Follow::Send(place)) => means.send(case, place).await?,
+            Some(Follow::Void(place)) => means.void(case, place).await?,
+            Some(Follow::Again | Follow::Wait) | None => means.go(case).await?,
+        };
+        let Some(advance) = advance else { return Ok(()) };
+        let Some((written, follow)) = means.record(advance, lease).await? else { return Ok(()) };
+        case = written;
+        match follow {
+            Follow::Send(_) | Follow::Void(_) | Follow::Again => follow_up = Some(follow),
+            Follow::Wait => return Ok(()),
+        }
+    }
+}
+
+impl Means {
+    /// Does what is to be done with a case that nobody has in hand. `None` when there is nothing.
+    async fn go(&self, case: Case) -> Result<Option<Advance>, LifeError> {
+        let now = self.clock.now();
+        let advance = match errands(&case) {
+            Errands::Quote => self.quote(case).await?,
+            Errands::PayOut => match self.station(&case) {
+                Some(station) if station.may_send() => {
+                    station.capabilities().await;
+                    Advance::payout(case, station.instance(), now)?
+                }
+                _ => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
+            },
+            Errands::Lost(place) => {
+                let told = self.corridor(&case).await?;
+                let told = self.told(&case, place, told.as_deref());
+                Advance::seen(case.clone(), place, Verdict::Unclear, None, &told, now)?
+            }
+            Errands::Resend(place) => match self.station(&case) {
+                Some(station) if station.may_send() => Advance::resend(case, place, now),
+                _ => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
+            },
+            Errands::LookUp(place) => return self.look_up(case, place).await.map(Some),
+            Errands::Void(place) => return self.void(case, place).await,
+            Errands::CatchUp(place) => {
+                let corridor = self.corridor(&case).await?;
+                let told = self.told(&case, place, corridor.as_deref());
+                Advance::caught_up(case.clone(), place, &told, now)?
+            }
+            Errands::Nothing => Advance::at_rest(case, now),
+        };
+        Ok(Some(advance))
+    }
+
+    async fn quote(&self, case: Case) -> Result<Advance, LifeError> {
+        let now = self.clock.now();
+        let Some(corridor) = self.corridor(&case).await? else {
+            return Ok(Advance::unquoted(case, QuoteRefusal::CurrencyNotEnabled, now)?);
+        };
+        let terms = corridor.versioned.corridor.terms();
+        let Some(station) = self.providers.find(&terms.provider) else {
+            tracing::warn!(provider = %terms.provider, "a corridor names a provider that the settings do not have");
+            return Ok(Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now));
+        };
+        if !station.may_send() {
+            return Ok(Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now));
+        }
+        station.capabilities().await;
+        if corridor.versioned.corridor.skips_conversion() {
+            return Ok(Advance::unconverted(case, &corridor, station.instance(), now)?);
+        }
+        let order = &case.payment.order;
+        let request = QuoteRequest {
+            payin_reference: order.payin.reference().to_owned(),
+            sell: order.incoming.code().to_owned(),
+            sell_amount: order.incoming_amount,
+            buy: order.outgoing.code().to_owned(),
+        };
+        let seen = station.quote(&request).await;
+        let now = self.clock.now();
+        match words::of_quote(seen) {
+            Quoted::Offer(offer) => Ok(Advance::quoted(case, &corridor, offer, station.instance(), now)?),
+            Quoted::Refused(refusal) => Ok(Advance::unquoted(case, refusal, now)?),
+            Quoted::Blocked(blocked) => Ok(Advance::waits(case, Some(blocked), self.waits, now)),
+        }
+    }
+
+    /// Sends an operation that the last commit has marked as being sent.
+    async fn send(&self, case: Case, place: usize) -> Result<Option<Advance>, LifeError> {
+        let operation = &case.operations[place].operation;
+        let (kind, id) = (operation.request.kind(), operation.operation_id);
+        let verdict = match self.station(&case) {
+            Some(station) => {
+                let seen = station.send(kind, id, operation.request.body(id).into()).await;
+                words::of_send(seen, &operation.request, case.promise().as_ref())
+            }
+            None => (Verdict::NotSent, None),
+        };
+        self.judge(case, place, verdict).await.map(Some)
+    }
+
+    async fn look_up(&self, case: Case, place: usize) -> Result<Advance, LifeError> {
+        let tracked = &case.operations[place];
+        let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
+        let verdict = match self.providers.find(&operation.provider) {
+            Some(station) => {
+                station.capabilities().await;
+                let seen = station.look_up(operation.operation_id).await;
+                words::of_look_up(seen, &operation.request, case.promise().as_ref(), instance)
+            }
+            None => (Verdict::LookupFailed, None),
+        };
+        self.judge(case, place, verdict).await
+    }
+
+    async fn void(&self, case: Case, place: usize) -> Result<Option<Advance>, LifeError> {
+        let tracked = &case.operations[place];
+        let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
+        let verdict = match self.providers.find(&operation.provider) {
+            Some(station) => {
+                let seen = station.void(operation.operation_id).await;
+                words::of_void(seen, &operation.request, case.promise().as_ref(), instance)
+            }
+            None => (Verdict::VoidFailed, None),
+        };
+        self.judge(case, place, verdict).await.map(Some)
+    }
+
+    async fn judge(
+        &self,
+        case: Case,
+        place: usize,
+        (verdict, report): (Verdict, Option<Report>),
+    ) -> Result<Advance, LifeError> {
+        let corridor = self.corridor(&case).await?;
+        let told = self.told(&case, place, corridor.as_deref());
+        let now = self.clock.now();
+        let mut advance = Advance::seen(case, place, verdict, report.as_ref(), &told, now)?;
+        advance.evidence = Some((place, verdict, report));
+        Ok(advance)
+    }
+
+    /// Writes an advance. If somebody else has changed the payment meanwhile, what was learnt of the operation is
+    /// applied to the payment as it is now. `None` when the life is over.
+    async fn record(&self, advance: Advance, lease: ShardLease) -> Result<Option<(Case, Follow)>, LifeError> {
+        let mut advance = advance;
+        let mut fence = Some(lease);
+        let (mut stale, mut wait) = (0, WRITE_WAIT_FIRST);
+        loop {
+            let evidence = advance.evidence.clone();
+            let (merchant, payment) = (advance.case.merchant_id(), advance.case.payment.payment_id);
+            let operation =
+                evidence.as_ref().map(|(place, ..)| advance.case.operations[*place].operation.operation_id);
+            match self.writer.write(advance.clone(), fence).await {
+                Ok(Written::Done(case, follow)) if fence.is_some() => {
+                    report(&advance);
+                    return Ok(Some((*case, follow)));
+                }
+                Ok(Written::Done(..)) => return Ok(None),
+                Ok(Written::Lost) => fence = None,
+                Ok(Written::Stale) => stale += 1,
+                Err(fault) if matches!(*fault, StoreError::Unavailable(_)) => {
+                    tracing::warn!(%fault, ?wait, "a step of a payment was not written");
+                    sleep(wait).await;
+                    wait = (2 * wait).min(WRITE_WAIT_MAX);
+                    continue;
+                }
+                Err(fault) => {
+                    // Refused although it was tried alone: a person must look, and everybody else goes on.
+                    tracing::error!(%fault, %merchant, %payment, "the database refuses a step of a payment");
+                    let case = self.read(merchant, payment).await?.ok_or(fault)?;
+                    advance = Advance::failed(case, self.waits, self.clock.now())?;
+                    continue;
+                }
+            }
+            let Some(((_, verdict, seen), operation)) = evidence.zip(operation) else {
+                return Ok(None);
+            };
+            if stale > STALE_MAX {
+                return Err(LifeError::Lost);
+            }
+            let Some(case) = self.read(merchant, payment).await? else { return Ok(None) };
+            let Some(place) = case.position(operation) else { return Ok(None) };
+            advance = if fence.is_some() {
+                self.judge(case, place, (verdict, seen)).await?
+            } else {
+                let corridor = self.corridor(&case).await?;
+                let told = self.told(&case, place, corridor.as_deref());
+                Advance::evidence(case, place, verdict, seen.as_ref(), &told, self.clock.now())
+            };
+        }
+    }
+
+    /// A payment as it is now.
+    pub async fn read(
+        &self,
+        merchant: settle_domain::ids::MerchantId,
+        payment: settle_domain::ids::PaymentId,
+    ) -> StoreResult<Option<Case>> {
+        let Some(row) = self.store.payment_find(merchant, payment).await? else { return Ok(None) };
+        let operations = self.store.operation_of_many(&[(merchant, payment)], self.clock.now()).await?;
+        let pricing = self.store.payment_pricing(merchant, payment).await?;
+        Case::read(row, pricing.as_deref(), operations).map(Some)
+    }
+
+    /// The corridor that the payment keeps, or the newest one before its first quote.
+    pub(crate) async fn corridor(&self, case: &Case) -> StoreResult<Option<Arc<StoredCorridor>>> {
+        let order = &case.payment.order;
+        let key = CorridorKey {
+            merchant_id: order.merchant_id,
+            incoming: order.incoming,
+            outgoing: order.outgoing,
+        };
+        let newest = self.corridors.newest(&*self.store, key).await?;
+        let kept: Option<CorridorVersion> = case.payment.corridor_version;
+        match (kept, newest) {
+            (Some(version), newest)
+                if newest.as_ref().is_none_or(|known| known.versioned.version != version) =>
+            {
+                Ok(self.store.corridor_version(key, version).await?.map(Arc::new))
+            }
+            (_, newest) => Ok(newest),
+        }
+    }
+
+    fn station(&self, case: &Case) -> Option<&Arc<Station>> {
+        self.providers.find(case.payment.provider.as_ref()?)
+    }
+
+    pub(crate) fn told<'a>(
+        &self,
+        case: &Case,
+        place: usize,
+        corridor: Option<&'a StoredCorridor>,
+    ) -> Told<'a> {
+        let tracked = &case.operations[place];
+        let station = self.providers.find(&tracked.operation.provider);
+        Told {
+            window: station.map_or(Window::Over, |station| station.window(tracked.age())),
+            corridor,
+            instance: station.and_then(|known| known.instance()),
+            may_send: station.is_some_and(|station| station.may_send()),
+            waits: self.waits,
+        }
+    }
+}
+
+/// Counts and says what came of an advance.
+fn report(advance: &Advance) {
+    if let Some((kind, class)) = advance.class {
+        let labels = [("kind", kind.as_str()), ("class", class.as_str())];
+        metrics::counter!("settle_operations_total", &labels).increment(1);
+    }
+    let (merchant, payment) = (advance.case.merchant_id(), advance.case.payment.payment_id);
+    for alert in &advance.alerts {
+        let reason = advance.case.payment.reason.map(Reason::as_str);
+        tracing::warn!(%merchant, %payment, reason, "{alert}");
+    }
+    if advance.case.payment.state.is_final() {
+        tracing::debug!(%merchant, %payment, state = %advance.case.payment.state.name(), "a payment is done");
+    }
+}

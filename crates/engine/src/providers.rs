@@ -1,0 +1,242 @@
+//! The providers: how many calls each gets at once, when it is left alone, and what it can do.
+//!
+//! A provider that does not answer takes its own places and nobody else's. After some failures in a row its
+//! circuit opens: nothing is sent to it until a look-up or a question for its capabilities has been answered
+//! again. Look-ups never stop: they are how the outcome of what was sent becomes known.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use settle_domain::ids::OperationId;
+use settle_domain::operation::{OperationKind, Window};
+use settle_domain::provider::ProviderName;
+use settle_domain::seams::Clock;
+use settle_provider::provider::Provider;
+use settle_provider::seen::{NotSentFault, Seen};
+use settle_provider::wire::{self, Capabilities, Operation, Quote, QuoteRequest};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+/// Calls to one provider at once.
+const CALLS_MAX: usize = 64;
+/// How long a call waits for a place before it counts as not sent.
+const PLACE_WAIT: Duration = Duration::from_secs(5);
+/// Failures in a row that open a circuit.
+const FAILURES_MAX: u32 = 5;
+/// How long an open circuit lets nothing through, at first and at most.
+const OPEN_FIRST: Duration = Duration::from_secs(5);
+const OPEN_MAX: Duration = Duration::from_mins(5);
+/// How long what a provider can do is believed.
+const CAPABILITIES_AGE_MAX: Duration = Duration::from_mins(1);
+
+/// The providers of the settings, by name.
+#[derive(Clone, Default)]
+pub struct Providers(Arc<BTreeMap<ProviderName, Arc<Station>>>);
+
+impl Providers {
+    /// These providers.
+    #[must_use]
+    pub fn new(stations: impl IntoIterator<Item = Station>) -> Providers {
+        let named = stations.into_iter().map(|station| (station.name.clone(), Arc::new(station)));
+        Providers(Arc::new(named.collect()))
+    }
+
+    /// The provider with this name.
+    #[must_use]
+    pub fn find(&self, name: &ProviderName) -> Option<&Arc<Station>> {
+        self.0.get(name)
+    }
+
+    /// All of them.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Station>> {
+        self.0.values()
+    }
+}
+
+/// One provider.
+pub struct Station {
+    name: ProviderName,
+    provider: Arc<dyn Provider>,
+    clock: Arc<dyn Clock>,
+    /// How long the same key is sent again at most, as the settings say.
+    window: Duration,
+    places: Semaphore,
+    circuit: Mutex<Circuit>,
+    capabilities: Mutex<Option<(Instant, Capabilities)>>,
+}
+
+/// Whether a provider answers.
+#[derive(Debug, Default)]
+struct Circuit {
+    /// Calls without an answer in a row.
+    failures: u32,
+    /// Until when nothing is sent.
+    open_until: Option<Instant>,
+    is_paused: bool,
+}
+
+impl Station {
+    /// A provider.
+    #[must_use]
+    pub fn new(
+        name: ProviderName,
+        provider: Arc<dyn Provider>,
+        clock: Arc<dyn Clock>,
+        window: Duration,
+    ) -> Station {
+        Station {
+            name,
+            provider,
+            clock,
+            window,
+            places: Semaphore::new(CALLS_MAX),
+            circuit: Mutex::default(),
+            capabilities: Mutex::default(),
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &ProviderName {
+        &self.name
+    }
+
+    /// Whether something may be sent to it now.
+    #[must_use]
+    pub fn may_send(&self) -> bool {
+        let circuit = self.circuit();
+        !circuit.is_paused && circuit.open_until.is_none_or(|until| until <= Instant::now())
+    }
+
+    /// Whether an operator has paused it.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.circuit().is_paused
+    }
+
+    /// An operator pauses it, or lets it go on.
+    pub fn pause(&self, is_paused: bool) {
+        self.circuit().is_paused = is_paused;
+    }
+
+    /// How many calls are under way.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        CALLS_MAX - self.places.available_permits()
+    }
+
+    /// Whether the provider still remembers the key of an operation of this age.
+    #[must_use]
+    pub fn window(&self, age: Duration) -> Window {
+        let promised = self.known().map(|known| Duration::from_secs(known.idempotency_window_seconds));
+        Window::after(age, self.window, promised.unwrap_or(self.window))
+    }
+
+    /// The memory that the provider has now, as far as it is known.
+    #[must_use]
+    pub fn instance(&self) -> Option<String> {
+        self.known().map(|known| known.instance)
+    }
+
+    /// What it can do, asked now and then.
+    pub async fn capabilities(&self) -> Option<Capabilities> {
+        let fresh = self.capabilities_guard().clone().filter(|(at, _)| at.elapsed() < CAPABILITIES_AGE_MAX);
+        if let Some((_, known)) = fresh {
+            return Some(known);
+        }
+        let seen = self.provider.capabilities(self.clock.now()).await;
+        self.note(&seen);
+        let Seen::Answered(known) = seen else {
+            return self.known();
+        };
+        *self.capabilities_guard() = Some((Instant::now(), known.clone()));
+        Some(known)
+    }
+
+    /// Asks for a quote.
+    pub async fn quote(&self, request: &QuoteRequest) -> Seen<Quote> {
+        if !self.may_send() {
+            return Seen::NotSent(NotSentFault::Timeout(Duration::ZERO));
+        }
+        let Ok(Ok(_place)) = timeout(PLACE_WAIT, self.places.acquire()).await else {
+            return Seen::NotSent(NotSentFault::Timeout(PLACE_WAIT));
+        };
+        let seen = self.provider.quote(request, self.clock.now()).await;
+        self.note(&seen);
+        seen
+    }
+
+    /// Sends an operation. The caller has committed that it does.
+    pub async fn send(&self, kind: OperationKind, id: OperationId, body: Bytes) -> Seen<Operation> {
+        // The time of the commit: older requests are turned away by the provider.
+        let stamped_at = self.clock.now();
+        if !self.may_send() {
+            return Seen::NotSent(NotSentFault::Timeout(Duration::ZERO));
+        }
+        let Ok(Ok(_place)) = timeout(PLACE_WAIT, self.places.acquire()).await else {
+            return Seen::NotSent(NotSentFault::Timeout(PLACE_WAIT));
+        };
+        let kind = match kind {
+            OperationKind::Conversion => wire::OperationKind::Conversion,
+            OperationKind::Payout => wire::OperationKind::Payout,
+            OperationKind::Refund => wire::OperationKind::Refund,
+        };
+        let seen = self.provider.send(kind, id.0, body, stamped_at).await;
+        self.note(&seen);
+        seen
+    }
+
+    /// Looks an operation up.
+    pub async fn look_up(&self, id: OperationId) -> Seen<Operation> {
+        let seen = self.provider.look_up(id.0, self.clock.now()).await;
+        self.note(&seen);
+        seen
+    }
+
+    /// Asks that an operation is never begun.
+    pub async fn void(&self, id: OperationId) -> Seen<Operation> {
+        let seen = self.provider.void(id.0, self.clock.now()).await;
+        self.note(&seen);
+        seen
+    }
+
+    /// Counts what a call has seen: whoever answers, in whatever words, is there.
+    fn note<T>(&self, seen: &Seen<T>) {
+        let has_answered = match seen {
+            Seen::NotSent(_) | Seen::NoAnswer(_) => false,
+            Seen::Unusable { status, .. } => *status < 500,
+            _ => true,
+        };
+        let mut circuit = self.circuit();
+        if has_answered {
+            if circuit.open_until.take().is_some() {
+                tracing::info!(provider = %self.name, "the provider answers again");
+            }
+            circuit.failures = 0;
+            return;
+        }
+        circuit.failures = circuit.failures.saturating_add(1);
+        let over = circuit.failures.checked_sub(FAILURES_MAX);
+        if let Some(over) = over
+            && circuit.open_until.is_none_or(|until| until <= Instant::now())
+        {
+            let pause = OPEN_FIRST.saturating_mul(2_u32.saturating_pow(over.min(16))).min(OPEN_MAX);
+            circuit.open_until = Some(Instant::now() + pause);
+            tracing::warn!(provider = %self.name, ?pause, "the provider does not answer: nothing is sent to it");
+        }
+    }
+
+    fn circuit(&self) -> MutexGuard<'_, Circuit> {
+        self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn capabilities_guard(&self) -> MutexGuard<'_, Option<(Instant, Capabilities)>> {
+        self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> Option<Capabilities> {
+        self.capabilities_guard().as_ref().map(|(_, known)| known.clone())
+    }
+}

@@ -1,0 +1,349 @@
+//! Records new payments and advances, whatever is ready in one transaction.
+//!
+//! A group is whoever came while the last one was written, so a lone caller waits for nobody and many share a
+//! commit. If the database refuses a group, each gets a transaction of its own: nobody pays for another.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::ledger::Postings;
+use settle_domain::seams::Clock;
+use settle_outbox::Outbox;
+use settle_outbox::work::Work;
+use settle_store::{
+    CALL_TIMEOUT, MerchantLock, NewSettlement, OperationChange, OperationRow, PaymentChange, PaymentCreated,
+    PaymentRow, ShardLease, StepRow, StoreError, StoreResult, within,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::advance::{Advance, Follow};
+use crate::case::Case;
+use crate::wake::EngineWake;
+
+/// Callers that wait for their turn; the next one waits until there is room.
+const WAITING_MAX: usize = 1_024;
+/// Payments of one transaction.
+const GROUP_MAX: usize = 256;
+
+/// What became of an advance.
+#[derive(Debug)]
+pub enum Written {
+    /// It is committed.
+    Done(Box<Case>, Follow),
+    /// Somebody else has changed the payment since it was read: nothing was written.
+    Stale,
+    /// The shard has changed hands: nothing was written.
+    Lost,
+}
+
+/// What became of one new payment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// Its id.
+    pub payment_id: PaymentId,
+    /// Whether it is new; if not, the same was there already.
+    pub is_new: bool,
+}
+
+/// Why payments were not created: none of them were.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum CreateError {
+    /// There are no such merchants.
+    #[error("there are no such merchants: {0:?}")]
+    UnknownMerchants(Vec<MerchantId>),
+    /// The pay-ins at these places are there already with other content.
+    #[error("there already with other content: {0:?}")]
+    Conflicts(Vec<usize>),
+    /// The store failed.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+}
+
+impl From<StoreError> for CreateError {
+    fn from(fault: StoreError) -> CreateError {
+        CreateError::Store(Arc::new(fault))
+    }
+}
+
+type ToCreator = oneshot::Sender<Result<Vec<Created>, CreateError>>;
+type ToWriter = oneshot::Sender<Result<Written, Arc<StoreError>>>;
+
+enum Job {
+    Create(Vec<Advance>, ToCreator),
+    Write(Box<Advance>, Option<ShardLease>, ToWriter),
+}
+
+/// Writes for many callers at once. Cheap to clone; ends when the last clone is dropped.
+#[derive(Clone)]
+pub struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Writer {
+    /// Starts a writer. The engine of this process, if there is one, is woken for what comes in.
+    #[must_use]
+    pub fn start(outbox: Outbox, wake: EngineWake, clock: Arc<dyn Clock>) -> Writer {
+        let (jobs, waiting) = mpsc::channel(WAITING_MAX);
+        tokio::spawn(Worker { outbox, wake, clock }.run(waiting));
+        Writer { jobs }
+    }
+
+    /// Creates payments: all of them or none. Comes back when they are on the disk.
+    pub async fn create(&self, received: Vec<Advance>) -> Result<Vec<Created>, CreateError> {
+        let (answer, answered) = oneshot::channel();
+        self.jobs.send(Job::Create(received, answer)).await.map_err(|_| ended())?;
+        answered.await.unwrap_or_else(|_| Err(ended().into()))
+    }
+
+    /// Writes an advance, if the payment is as it was read and, with a lease, the shard is still ours.
+    pub async fn write(
+        &self,
+        advance: Advance,
+        lease: Option<ShardLease>,
+    ) -> Result<Written, Arc<StoreError>> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job::Write(Box::new(advance), lease, answer);
+        self.jobs.send(job).await.map_err(|_| Arc::new(ended()))?;
+        answered.await.unwrap_or_else(|_| Err(Arc::new(ended())))
+    }
+}
+
+fn ended() -> StoreError {
+    StoreError::Unavailable("the writer has ended".into())
+}
+
+struct Worker {
+    outbox: Outbox,
+    wake: EngineWake,
+    clock: Arc<dyn Clock>,
+}
+
+impl Worker {
+    async fn run(self, mut waiting: mpsc::Receiver<Job>) {
+        let mut group = Vec::new();
+        while waiting.recv_many(&mut group, GROUP_MAX).await > 0 {
+            let (mut creates, mut writes) = (Vec::new(), Vec::new());
+            for job in group.drain(..) {
+                match job {
+                    Job::Create(received, answer) => creates.push((received, answer)),
+                    Job::Write(advance, lease, answer) => writes.push((*advance, lease, answer)),
+                }
+            }
+            self.create_group(creates).await;
+            self.write_group(writes).await;
+        }
+    }
+
+    async fn create_group(&self, group: Vec<(Vec<Advance>, ToCreator)>) {
+        if group.is_empty() {
+            return;
+        }
+        let (jobs, answers): (Vec<Vec<Advance>>, Vec<_>) = group.into_iter().unzip();
+        let all: Vec<&Advance> = jobs.iter().flatten().collect();
+        let mut created = within_error(self.create(&all)).await;
+        if jobs.len() == 1 {
+            for answer in answers {
+                let _ = answer.send(std::mem::replace(&mut created, Ok(Vec::new())));
+            }
+            return;
+        }
+        match created {
+            Ok(created) => {
+                let mut created = created.into_iter();
+                for (job, answer) in jobs.iter().zip(answers) {
+                    let _ = answer.send(Ok(created.by_ref().take(job.len()).collect()));
+                }
+            }
+            Err(_) => {
+                for (job, answer) in jobs.iter().zip(answers) {
+                    let own: Vec<&Advance> = job.iter().collect();
+                    let _ = answer.send(within_error(self.create(&own)).await);
+                }
+            }
+        }
+    }
+
+    /// One transaction for all of these, or an error and nothing.
+    async fn create(&self, received: &[&Advance]) -> Result<Vec<Created>, CreateError> {
+        let merchants: BTreeSet<MerchantId> =
+            received.iter().map(|advance| advance.case.merchant_id()).collect();
+        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+        let mut work = self.outbox.begin().await?;
+        let lock = work.merchant_lock(&merchants).await?;
+        if lock.merchants().len() < merchants.len() {
+            let unknown = merchants.into_iter().filter(|merchant| !lock.holds(*merchant));
+            return Err(CreateError::UnknownMerchants(unknown.collect()));
+        }
+        let rows: Vec<PaymentRow> = received.iter().map(|advance| advance.case.row()).collect();
+        let created = work.payment_create_many(&lock, &rows).await?;
+        let conflicts: Vec<usize> = places(&created, PaymentCreated::Conflict);
+        if !conflicts.is_empty() {
+            return Err(CreateError::Conflicts(conflicts));
+        }
+        let mut batch = Batch::default();
+        for place in places(&created, PaymentCreated::New) {
+            batch.add(received[place]);
+        }
+        let woken: BTreeSet<MerchantId> = batch.steps.iter().map(|step| step.merchant_id).collect();
+        batch.write(&mut work, &lock, self.clock.now()).await?;
+        work.commit().await?;
+        self.wake.merchants(woken);
+        let ids = rows.iter().zip(&created).map(|(row, created)| Created {
+            payment_id: row.payment_id,
+            is_new: *created == PaymentCreated::New,
+        });
+        Ok(ids.collect())
+    }
+
+    async fn write_group(&self, group: Vec<(Advance, Option<ShardLease>, ToWriter)>) {
+        if group.is_empty() {
+            return;
+        }
+        let mut jobs = Vec::with_capacity(group.len());
+        let mut answers = Vec::with_capacity(group.len());
+        for (advance, lease, answer) in group {
+            jobs.push((advance, lease));
+            answers.push(answer);
+        }
+        match within(CALL_TIMEOUT, self.write(&jobs)).await {
+            Ok(fates) => {
+                for (((advance, _), fate), answer) in jobs.into_iter().zip(fates).zip(answers) {
+                    let _ = answer.send(Ok(fate.of(advance)));
+                }
+            }
+            Err(fault) if jobs.len() == 1 || matches!(fault, StoreError::Unavailable(_)) => {
+                let fault = Arc::new(fault);
+                for answer in answers {
+                    let _ = answer.send(Err(fault.clone()));
+                }
+            }
+            Err(_) => {
+                for (job, answer) in jobs.into_iter().zip(answers) {
+                    let written = within(CALL_TIMEOUT, self.write(std::slice::from_ref(&job))).await;
+                    let written = written.map(|fates| match fates.into_iter().next() {
+                        Some(fate) => fate.of(job.0),
+                        None => Written::Stale,
+                    });
+                    let _ = answer.send(written.map_err(Arc::new));
+                }
+            }
+        }
+    }
+
+    /// One transaction for all of these. Gives the fate of each.
+    async fn write(&self, jobs: &[(Advance, Option<ShardLease>)]) -> StoreResult<Vec<Fate>> {
+        let merchants: BTreeSet<MerchantId> =
+            jobs.iter().map(|(advance, _)| advance.case.merchant_id()).collect();
+        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+        let mut leases: Vec<ShardLease> = jobs.iter().filter_map(|(_, lease)| *lease).collect();
+        leases.sort_by_key(|lease| (lease.shard, lease.token.0));
+        leases.dedup();
+        let mut work = self.outbox.begin().await?;
+        // A lock that must be waited for comes before the fence, which keeps the shard from changing hands.
+        let lock = work.merchant_lock(&merchants).await?;
+        let held: HashSet<ShardLease> = work.queue_fence(&leases).await?.into_iter().collect();
+        let is_held = |lease: &Option<ShardLease>| lease.is_none_or(|lease| held.contains(&lease));
+        let fenced: Vec<&Advance> =
+            jobs.iter().filter(|(_, lease)| is_held(lease)).map(|(advance, _)| advance).collect();
+        let changes: Vec<PaymentChange> = fenced.iter().map(|advance| advance.change()).collect();
+        let written = work.payment_change_many(&lock, &changes).await?;
+        let mut batch = Batch::default();
+        for (advance, _) in fenced.iter().zip(&written).filter(|(_, written)| **written) {
+            batch.add(advance);
+        }
+        batch.write(&mut work, &lock, self.clock.now()).await?;
+        work.commit().await?;
+        let mut written = written.into_iter();
+        let fate = |(_, lease): &(Advance, Option<ShardLease>)| match is_held(lease) {
+            false => Fate::Lost,
+            true if written.next() == Some(true) => Fate::Done,
+            true => Fate::Stale,
+        };
+        Ok(jobs.iter().map(fate).collect())
+    }
+}
+
+/// What became of an advance, without it.
+#[derive(Debug, Clone, Copy)]
+enum Fate {
+    Done,
+    Stale,
+    Lost,
+}
+
+impl Fate {
+    fn of(self, advance: Advance) -> Written {
+        match self {
+            Fate::Done => {
+                let (case, follow) = advance.committed();
+                Written::Done(Box::new(case), follow)
+            }
+            Fate::Stale => Written::Stale,
+            Fate::Lost => Written::Lost,
+        }
+    }
+}
+
+/// Everything but the payments' rows that a transaction writes: a statement for each kind.
+#[derive(Default)]
+struct Batch {
+    steps: Vec<StepRow>,
+    postings: Vec<(MerchantId, Postings)>,
+    prepared: Vec<OperationRow>,
+    learnt: Vec<OperationChange>,
+    pricing: Vec<(MerchantId, PaymentId, String)>,
+    settlements: Vec<NewSettlement>,
+}
+
+impl Batch {
+    fn add(&mut self, advance: &Advance) {
+        let (merchant, payment) = (advance.case.merchant_id(), advance.case.payment.payment_id);
+        self.steps.extend_from_slice(advance.steps());
+        self.postings.extend(advance.postings().iter().map(|postings| (merchant, postings.clone())));
+        self.prepared.extend(advance.prepared());
+        self.learnt.extend(advance.learnt());
+        self.pricing.extend(advance.pricing().map(|pricing| (merchant, payment, pricing)));
+        self.settlements.extend(advance.settlement().cloned());
+    }
+
+    async fn write(
+        self,
+        work: &mut Work,
+        lock: &MerchantLock,
+        now: settle_domain::time::Timestamp,
+    ) -> StoreResult<()> {
+        // What was learnt first: an operation that has ended makes room for the next.
+        if !self.learnt.is_empty() {
+            work.operation_change_many(lock, &self.learnt).await?;
+        }
+        if !self.prepared.is_empty() {
+            work.operation_prepare_many(lock, &self.prepared, now).await?;
+        }
+        if !self.steps.is_empty() {
+            work.payment_step_many(lock, &self.steps).await?;
+            work.balance_post_many(lock, &self.postings).await?;
+        }
+        if !self.pricing.is_empty() {
+            work.payment_price_many(lock, &self.pricing).await?;
+        }
+        if !self.settlements.is_empty() {
+            let completed = work.complete(lock, &self.settlements).await?;
+            if !completed.conflicting.is_empty() {
+                let known = format!("settlements are there already: {:?}", completed.conflicting);
+                return Err(StoreError::unexpected(known));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn places(created: &[PaymentCreated], wanted: PaymentCreated) -> Vec<usize> {
+    let of_kind = created.iter().enumerate().filter(|(_, created)| **created == wanted);
+    of_kind.map(|(place, _)| place).collect()
+}
+
+async fn within_error<T>(created: impl Future<Output = Result<T, CreateError>>) -> Result<T, CreateError> {
+    let late = |_| Err(StoreError::Unavailable("the database did not answer in time".into()).into());
+    tokio::time::timeout(CALL_TIMEOUT, created).await.unwrap_or_else(late)
+}

@@ -1,0 +1,274 @@
+//! A provider that keeps its word except where a test says how it lies, and remembers what it really did.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::Value;
+use settle_domain::money::Decimal;
+use settle_domain::time::Timestamp;
+use settle_provider::provider::Provider;
+use settle_provider::seen::{AnswerFault, LostFault, NotSentFault, Seen};
+use settle_provider::wire::{
+    Absence, Capabilities, Operation, OperationKind, OperationPage, OperationStatus, Problem, ProblemCode,
+    Quote, QuoteRequest,
+};
+use uuid::Uuid;
+
+/// How the desk treats one send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lie {
+    /// Executes, and the answer is lost.
+    Lost,
+    /// Does not execute, and the answer is lost.
+    Dropped,
+    /// No byte reaches it.
+    Unreached,
+    /// Executes, and answers something unusable with status 500.
+    Ghost,
+    /// Accepts, and executes when it is looked up the second time.
+    Pending,
+    /// Refuses for good.
+    Refuse,
+    /// Refuses because the quote has expired.
+    Expired,
+    /// The wallet is out of gas.
+    OutOfGas,
+    /// Turns the request away unsigned.
+    Unauthorised,
+    /// Says that another body came under this key.
+    Conflict,
+    /// Executes, for less than was asked.
+    Short,
+    /// Does not execute now, says that it does not know it, and executes at the second look-up.
+    Late,
+}
+
+#[derive(Default)]
+struct Inner {
+    lies: HashMap<&'static str, VecDeque<Lie>>,
+    known: HashMap<Uuid, Operation>,
+    pending: HashMap<Uuid, u32>,
+    late: HashMap<Uuid, (u32, OperationKind, Value)>,
+    voided: HashSet<Uuid>,
+    executed: Vec<(OperationKind, Uuid)>,
+    sends: usize,
+    quotes: u32,
+    is_silent: bool,
+}
+
+/// The desk.
+#[derive(Default)]
+pub struct Desk(Mutex<Inner>);
+
+impl Desk {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next sends of a kind are treated like this, in turn.
+    pub fn lies(&self, kind: OperationKind, lies: &[Lie]) {
+        self.inner().lies.entry(kind.as_str()).or_default().extend(lies);
+    }
+
+    /// What it has really done: each operation as often as it was executed.
+    pub fn executed(&self, kind: OperationKind) -> Vec<Uuid> {
+        self.inner().executed.iter().filter(|(done, _)| *done == kind).map(|(_, id)| *id).collect()
+    }
+
+    /// How many operations were sent to it.
+    pub fn sends(&self) -> usize {
+        self.inner().sends
+    }
+
+    /// Whether look-ups get no answer from now on.
+    pub fn silent(&self, is_silent: bool) {
+        self.inner().is_silent = is_silent;
+    }
+}
+
+impl Inner {
+    fn execute(&mut self, kind: OperationKind, id: Uuid, body: &Value, is_short: bool) -> Operation {
+        self.executed.push((kind, id));
+        let operation = operation(kind, id, body, OperationStatus::Succeeded, is_short);
+        self.known.insert(id, operation.clone());
+        operation
+    }
+
+    fn found(&mut self, id: Uuid) -> Option<Operation> {
+        if let Some((looks, kind, body)) = self.late.remove(&id) {
+            if looks == 0 && !self.voided.contains(&id) {
+                return Some(self.execute(kind, id, &body, false));
+            }
+            self.late.insert(id, (looks.saturating_sub(1), kind, body));
+        }
+        if let Some(looks) = self.pending.get_mut(&id) {
+            *looks += 1;
+            if *looks >= 2 {
+                self.pending.remove(&id);
+                let kind = self.known.get(&id)?.kind?;
+                self.executed.push((kind, id));
+                self.known.get_mut(&id)?.status = OperationStatus::Succeeded;
+            }
+        }
+        self.known.get(&id).cloned()
+    }
+}
+
+fn text(body: &Value, field: &str) -> Option<String> {
+    body[field].as_str().map(str::to_owned)
+}
+
+fn decimal(text: &str) -> Decimal {
+    text.parse().unwrap()
+}
+
+fn operation(
+    kind: OperationKind,
+    id: Uuid,
+    body: &Value,
+    status: OperationStatus,
+    is_short: bool,
+) -> Operation {
+    let is_conversion = kind == OperationKind::Conversion;
+    let (asset, amount) = if is_conversion { ("sell", "sell_amount") } else { ("asset", "amount") };
+    let amount = if is_short { "0.01".to_owned() } else { text(body, amount).unwrap() };
+    Operation {
+        operation_id: id,
+        instance: "one".to_owned(),
+        kind: Some(kind),
+        status,
+        provider_reference: Some(format!("ref-{id}")),
+        asset: text(body, asset),
+        amount: Some(decimal(&amount)),
+        bought_asset: if is_conversion { text(body, "buy") } else { None },
+        bought_amount: is_conversion.then(|| decimal("184.162062")),
+        destination_reference: text(body, "destination_reference"),
+        code: None,
+        reason: None,
+    }
+}
+
+fn problem(code: ProblemCode, reason: Option<&str>) -> Problem {
+    Problem { code, reason: reason.map(str::to_owned), operation_id: None }
+}
+
+#[async_trait]
+impl Provider for Desk {
+    async fn quote(&self, request: &QuoteRequest, stamped_at: Timestamp) -> Seen<Quote> {
+        self.inner().quotes += 1;
+        Seen::Answered(Quote {
+            quote_id: format!("quote-{}", self.inner().quotes),
+            sell_amount: request.sell_amount,
+            buy_amount: decimal("184.162062"),
+            rate: Some(decimal("5.43")),
+            expires_at: stamped_at.plus(Duration::from_mins(1)),
+            payin_reference: None,
+            sell: None,
+            buy: None,
+        })
+    }
+
+    async fn send(&self, kind: OperationKind, id: Uuid, body: Bytes, _at: Timestamp) -> Seen<Operation> {
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let mut inner = self.inner();
+        inner.sends += 1;
+        let lie = inner.lies.get_mut(kind.as_str()).and_then(VecDeque::pop_front);
+        if let Some(known) = inner.known.get(&id).cloned() {
+            return Seen::Answered(known);
+        }
+        if inner.voided.contains(&id) {
+            return Seen::Refused(problem(ProblemCode::PayoutRefused, Some("voided")));
+        }
+        match lie {
+            None => Seen::Answered(inner.execute(kind, id, &body, false)),
+            Some(Lie::Lost) => {
+                inner.execute(kind, id, &body, false);
+                Seen::NoAnswer(LostFault::Closed)
+            }
+            Some(Lie::Ghost) => {
+                inner.execute(kind, id, &body, false);
+                Seen::Unusable { status: 500, fault: AnswerFault::Status(500) }
+            }
+            Some(Lie::Short) => Seen::Answered(inner.execute(kind, id, &body, true)),
+            Some(Lie::Dropped) => Seen::NoAnswer(LostFault::Timeout(Duration::from_secs(30))),
+            Some(Lie::Unreached) => Seen::NotSent(NotSentFault::Dns),
+            Some(Lie::Pending) => {
+                let pending = operation(kind, id, &body, OperationStatus::Pending, false);
+                inner.known.insert(id, pending.clone());
+                inner.pending.insert(id, 0);
+                Seen::Answered(pending)
+            }
+            Some(Lie::Refuse) => {
+                let code = match kind {
+                    OperationKind::Conversion => ProblemCode::ConversionRefused,
+                    OperationKind::Payout | OperationKind::Refund => ProblemCode::PayoutRefused,
+                };
+                Seen::Refused(problem(code, None))
+            }
+            Some(Lie::Expired) => {
+                Seen::Refused(problem(ProblemCode::ConversionRefused, Some(Problem::QUOTE_EXPIRED)))
+            }
+            Some(Lie::OutOfGas) => {
+                Seen::Blocked { status: 409, problem: problem(ProblemCode::PayoutWalletOutOfGas, None) }
+            }
+            Some(Lie::Unauthorised) => Seen::TurnedAway { status: 401, problem: None },
+            Some(Lie::Conflict) => Seen::Conflict(problem(ProblemCode::Conflict, None)),
+            Some(Lie::Late) => {
+                inner.late.insert(id, (1, kind, body));
+                Seen::NoAnswer(LostFault::Closed)
+            }
+        }
+    }
+
+    async fn look_up(&self, id: Uuid, _at: Timestamp) -> Seen<Operation> {
+        let mut inner = self.inner();
+        if inner.is_silent {
+            return Seen::NoAnswer(LostFault::Closed);
+        }
+        match inner.found(id) {
+            Some(found) => Seen::Answered(found),
+            None => Seen::Absent(Absence { operation_id: id, instance: "one".to_owned() }),
+        }
+    }
+
+    async fn void(&self, id: Uuid, _at: Timestamp) -> Seen<Operation> {
+        let mut inner = self.inner();
+        if let Some(known) = inner.known.get(&id).cloned() {
+            return Seen::Answered(known);
+        }
+        inner.voided.insert(id);
+        let refused = Operation {
+            operation_id: id,
+            instance: "one".to_owned(),
+            kind: None,
+            status: OperationStatus::Refused,
+            provider_reference: None,
+            asset: None,
+            amount: None,
+            bought_asset: None,
+            bought_amount: None,
+            destination_reference: None,
+            code: Some("payout_refused".to_owned()),
+            reason: Some("voided".to_owned()),
+        };
+        inner.known.insert(id, refused.clone());
+        Seen::Answered(refused)
+    }
+
+    async fn changes(&self, _since: Timestamp, _after: Option<&str>, _at: Timestamp) -> Seen<OperationPage> {
+        Seen::NotSent(NotSentFault::Dns)
+    }
+
+    async fn capabilities(&self, _at: Timestamp) -> Seen<Capabilities> {
+        Seen::Answered(Capabilities {
+            instance: "one".to_owned(),
+            sandbox: true,
+            pairs: Vec::new(),
+            assets: Vec::new(),
+            idempotency_window_seconds: 86_400,
+        })
+    }
+}

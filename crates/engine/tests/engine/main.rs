@@ -1,0 +1,503 @@
+//! The engine on real stores, with a provider that lies as a test says: what is executed, what is booked, and
+//! where each payment ends.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use settle_domain::actor::Actor;
+use settle_domain::corridor::{ALERT_AFTER, Corridor, CorridorTerms};
+use settle_domain::ids::{MerchantId, OperationId, PaymentId};
+use settle_domain::ledger::{Account, SignedAmount};
+use settle_domain::operation::{Backoff, OperationKind, OperationStatus};
+use settle_domain::payment::{PayIn, PaymentOrder, StateName};
+use settle_domain::pricing::CorridorPricing;
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::seams::{ManualClock, SeededEntropy};
+use settle_engine::advance::Advance;
+use settle_engine::case::Case;
+use settle_engine::life::{Corridors, Means, live};
+use settle_engine::providers::{Providers, Station};
+use settle_engine::wake::EngineWake;
+use settle_engine::writer::{CreateError, Writer};
+use settle_outbox::Outbox;
+use settle_outbox::wake::Wake;
+use settle_provider::wire::OperationKind as Asked;
+use settle_store::conformance::{ScratchStore, fixtures};
+use settle_store::{NewCorridor, OperationRow, PaymentRow, Presence, ShardLease, Store};
+
+mod desk;
+
+use desk::{Desk, Lie};
+
+settle_testing::on_both_stores! {
+    a_payment_is_converted_paid_out_and_settled,
+    the_books_tell_every_step,
+    the_same_pay_in_is_one_payment,
+    without_a_corridor_it_fails_and_nothing_is_asked,
+    an_answer_that_is_lost_is_looked_up_and_nothing_is_paid_twice,
+    what_was_never_begun_is_sent_again_with_the_same_key,
+    a_late_execution_is_not_paid_again,
+    who_was_unknown_once_is_not_refused_by_a_later_send,
+    a_refusal_fails_the_payment_and_gives_the_money_back,
+    an_expired_quote_is_quoted_again,
+    what_blocks_changes_no_state_and_goes_on_by_itself,
+    a_pending_operation_is_looked_up_until_it_is_done,
+    what_moved_otherwise_needs_a_person,
+    an_unsigned_refusal_is_not_believed,
+    a_send_that_somebody_else_began_is_looked_up_first,
+    after_the_window_it_is_voided_and_never_sent_again,
+    a_node_that_lost_its_shard_keeps_what_it_learnt,
+    equal_codes_skip_the_conversion,
+}
+
+struct World {
+    store: ScratchStore,
+    desk: Arc<Desk>,
+    means: Means,
+    writer: Writer,
+    clock: Arc<ManualClock>,
+    merchant: MerchantId,
+    lease: ShardLease,
+    _presence: Box<dyn Presence>,
+}
+
+fn at(second: u64) -> settle_domain::time::Timestamp {
+    fixtures::at(second)
+}
+
+impl World {
+    async fn new(scratch: ScratchStore) -> World {
+        let store = scratch.migrated().await;
+        let merchant = fixtures::merchant(&*store).await;
+        let clock = Arc::new(ManualClock::at(at(0)));
+        let outbox = Outbox::of_service(
+            store.share(),
+            Wake::default(),
+            clock.clone(),
+            Arc::new(SeededEntropy::new(20_261_116)),
+        );
+        let writer = Writer::start(outbox, EngineWake::default(), clock.clone());
+        let desk = Arc::new(Desk::default());
+        let station =
+            Station::new("desk".parse().unwrap(), desk.clone(), clock.clone(), Duration::from_hours(24));
+        let means = Means {
+            store: store.share(),
+            writer: writer.clone(),
+            providers: Providers::new([station]),
+            clock: clock.clone(),
+            waits: Backoff::default(),
+            corridors: Corridors::default(),
+        };
+        let keeper = fixtures::unique_keeper_id();
+        let presence = store.presence(keeper).await.unwrap().expect("nobody else sends");
+        let lease = lease(&*store, keeper, merchant).await;
+        World { store, desk, means, writer, clock, merchant, lease, _presence: presence }
+    }
+
+    async fn corridor(&self, incoming: &str, outgoing: &str, spread: &str) {
+        let terms = CorridorTerms {
+            incoming: incoming.parse().unwrap(),
+            outgoing: outgoing.parse().unwrap(),
+            fee_percentage: "1.5".parse().unwrap(),
+            fee_fixed: "0.25".parse().unwrap(),
+            minimum: None,
+            maximum: None,
+            provider: "desk".parse().unwrap(),
+            alert_after: ALERT_AFTER,
+        };
+        let new = NewCorridor {
+            merchant_id: self.merchant,
+            corridor: Corridor::new(terms).unwrap(),
+            pricing: CorridorPricing::new(spread.parse().unwrap(), None, None).unwrap(),
+            made_by: Actor::Command,
+            made_at: at(0),
+        };
+        let mut tx = self.store.begin().await.unwrap();
+        let lock = tx.merchant_lock(&[self.merchant]).await.unwrap();
+        tx.corridor_put(&lock, &new).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    fn order(&self, reference: &str, outgoing: &str) -> PaymentOrder {
+        PaymentOrder {
+            merchant_id: self.merchant,
+            payin: PayIn::new(None, format!("{reference} of {}", self.merchant)).unwrap(),
+            incoming: "BRL".parse().unwrap(),
+            incoming_amount: "1000.00".parse().unwrap(),
+            outgoing: outgoing.parse().unwrap(),
+            outgoing_target: None,
+            destination_reference: "wallet".to_owned(),
+            occurred_at: at(0),
+        }
+    }
+
+    async fn receive(&self, order: PaymentOrder) -> Result<PaymentId, CreateError> {
+        let case = Case::received(order.checked().unwrap(), self.means.clock.now());
+        let advance = Advance::received(case, Actor::Command, self.means.clock.now()).unwrap();
+        Ok(self.writer.create(vec![advance]).await?[0].payment_id)
+    }
+
+    /// Takes the payment as far as it goes now.
+    async fn go(&self, payment: PaymentId) -> PaymentRow {
+        let case = self.means.read(self.merchant, payment).await.unwrap().unwrap();
+        live(&self.means, case, self.lease).await.unwrap();
+        self.row(payment).await
+    }
+
+    /// Waits until the payment is due, and takes it on.
+    async fn go_when_due(&self, payment: PaymentId) -> PaymentRow {
+        let due = self.row(payment).await.standing.due_at.expect("it is due again");
+        self.clock.set(due);
+        self.go(payment).await
+    }
+
+    async fn row(&self, payment: PaymentId) -> PaymentRow {
+        self.store.payment_find(self.merchant, payment).await.unwrap().unwrap()
+    }
+
+    async fn operations(&self, payment: PaymentId) -> Vec<OperationRow> {
+        self.store.operation_of_many(&[(self.merchant, payment)], self.means.clock.now()).await.unwrap()
+    }
+
+    async fn balance(&self, account: Account, asset: &str) -> String {
+        let asset = asset.parse().unwrap();
+        let balances = self.store.balance_of(self.merchant).await.unwrap();
+        let found = balances.iter().find(|balance| balance.account == account && balance.asset == asset);
+        found.map_or_else(|| SignedAmount::zero(asset), |balance| balance.amount).to_string()
+    }
+
+    async fn settled(&self) -> usize {
+        fixtures::settlements(&*self.store, self.merchant, 100, 0).await.rows.len()
+    }
+
+    /// A payment of a merchant with a corridor, and the desk's lies about its payout.
+    async fn paying(&self, lies: &[Lie]) -> PaymentId {
+        self.corridor("BRL", "USDC", "0").await;
+        self.desk.lies(Asked::Payout, lies);
+        self.receive(self.order("pix", "USDC")).await.unwrap()
+    }
+
+    /// Every asset sums to zero, and nothing is negative that may not be.
+    async fn assert_books(&self) {
+        let balances = self.store.balance_of(self.merchant).await.unwrap();
+        for asset in settle_domain::money::Asset::ALL {
+            let amounts = balances.iter().filter(|balance| balance.asset == asset);
+            let sum =
+                amounts.fold(SignedAmount::zero(asset), |sum, balance| sum.plus(balance.amount).unwrap());
+            assert!(sum.is_zero(), "{asset}: {sum}");
+        }
+        let wrong = balances.iter().find(|row| row.amount.is_negative() && !row.account.may_be_negative());
+        assert!(wrong.is_none(), "{wrong:?}");
+    }
+
+    async fn assert_completed_once(&self, payment: PaymentId) {
+        let row = self.row(payment).await;
+        assert_eq!((row.standing.state, row.standing.due_at), (StateName::Completed, None));
+        assert_eq!(self.desk.executed(Asked::Conversion).len(), 1, "converted once");
+        assert_eq!(self.desk.executed(Asked::Payout).len(), 1, "paid once");
+        assert_eq!(self.settled().await, 1);
+        assert_eq!(self.balance(Account::Paid, "USDC").await, "181.149631");
+        self.assert_books().await;
+    }
+}
+
+async fn lease(store: &dyn Store, keeper: settle_domain::ids::KeeperId, merchant: MerchantId) -> ShardLease {
+    let mut tx = store.begin().await.unwrap();
+    let leases = tx.queue_lease(keeper, Duration::from_mins(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    let shard = settle_store::Shard::of(merchant);
+    *leases.held.iter().find(|lease| lease.shard == shard).expect("a lone keeper holds every shard")
+}
+
+async fn a_payment_is_converted_paid_out_and_settled(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    assert_eq!(world.row(payment).await.standing.state, StateName::Received);
+    world.go(payment).await;
+    world.assert_completed_once(payment).await;
+    assert_eq!(world.desk.sends(), 2);
+    let page = fixtures::settlements(&*world.store, world.merchant, 1, 0).await;
+    let record = page.rows[0].as_str().to_owned();
+    for part in [
+        format!("\"settlement_id\":\"{payment}\""),
+        "\"outgoing_amount\":\"181.149631\"".to_owned(),
+        "\"conversion_rate\":\"5.43\"".to_owned(),
+        "\"fee_percentage_amount\":\"2.762431\"".to_owned(),
+        "\"payout_reference\":\"ref-".to_owned(),
+    ] {
+        assert!(record.contains(&part), "{part} is not in {record}");
+    }
+    let steps = world.store.payment_steps(world.merchant, payment).await.unwrap();
+    let states: Vec<String> = steps
+        .iter()
+        .map(|step| serde_json::from_str::<serde_json::Value>(&step.step).unwrap()["to"].to_string())
+        .collect();
+    let expected = ["received", "quoted", "converting", "converted", "paying_out", "completed"];
+    assert_eq!(states, expected.map(|state| format!("\"{state}\"")));
+}
+
+async fn the_books_tell_every_step(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor("BRL", "USDC", "0.5").await;
+    let payment = world.receive(world.order("pix", "USDC")).await.unwrap();
+    assert_eq!(world.balance(Account::ClientFunds, "BRL").await, "1000.00");
+    world.go(payment).await;
+    for (account, asset, amount) in [
+        (Account::Payer, "BRL", "-1000.00"),
+        (Account::ClientFunds, "BRL", "0.00"),
+        (Account::Exchange, "BRL", "1000.00"),
+        (Account::Exchange, "USDC", "-184.162062"),
+        (Account::PayingOut, "USDC", "0.000000"),
+    ] {
+        assert_eq!(world.balance(account, asset).await, amount, "{account} {asset}");
+    }
+    assert_ne!(world.balance(Account::Spread, "USDC").await, "0.000000", "the spread is earned");
+    world.assert_books().await;
+}
+
+async fn the_same_pay_in_is_one_payment(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    assert_eq!(world.receive(world.order("pix", "USDC")).await.unwrap(), payment);
+    let other = PaymentOrder { incoming_amount: "1.00".parse().unwrap(), ..world.order("pix", "USDC") };
+    assert!(matches!(world.receive(other).await, Err(CreateError::Conflicts(places)) if places == [0]));
+    let unknown = PaymentOrder { merchant_id: MerchantId::NIL, ..world.order("pix 2", "USDC") };
+    assert!(matches!(world.receive(unknown).await, Err(CreateError::UnknownMerchants(_))));
+    assert_eq!(world.balance(Account::ClientFunds, "BRL").await, "1000.00", "received once");
+}
+
+async fn without_a_corridor_it_fails_and_nothing_is_asked(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.receive(world.order("pix", "USDC")).await.unwrap();
+    let row = world.go(payment).await;
+    assert_eq!(
+        (row.standing.state, row.standing.reason),
+        (StateName::Failed, Some(Reason::CurrencyNotEnabled))
+    );
+    assert_eq!((world.desk.sends(), row.standing.due_at), (0, None));
+}
+
+async fn an_answer_that_is_lost_is_looked_up_and_nothing_is_paid_twice(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.lies(Asked::Conversion, &[Lie::Ghost]);
+    let payment = world.paying(&[Lie::Lost]).await;
+    let row = world.go(payment).await;
+    assert_eq!(row.standing.state, StateName::Converting);
+    assert_eq!(row.standing.reason, Some(Reason::ConversionOutcomeUnknown));
+    let row = world.go_when_due(payment).await;
+    assert_eq!(row.standing.state, StateName::PayingOut, "the look-up found the conversion");
+    assert_eq!(row.standing.reason, Some(Reason::PayoutOutcomeUnknown));
+    let unknown = world.operations(payment).await;
+    assert_eq!(unknown[1].status, OperationStatus::Unknown);
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+    assert_eq!(world.desk.sends(), 2, "nothing was sent again");
+}
+
+async fn what_was_never_begun_is_sent_again_with_the_same_key(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+    let payout = OperationId::of(payment, OperationKind::Payout, 1);
+    assert_eq!(world.desk.executed(Asked::Payout), [payout.0], "the same key");
+    assert_eq!(world.desk.sends(), 3);
+}
+
+/// The provider says that it does not know it, and executes it all the same when it is sent again: the key protects.
+async fn a_late_execution_is_not_paid_again(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Late, Lie::Dropped]).await;
+    world.go(payment).await;
+    for _ in 0..3 {
+        if world.row(payment).await.standing.state != StateName::Completed {
+            world.go_when_due(payment).await;
+        }
+    }
+    world.assert_completed_once(payment).await;
+}
+
+async fn who_was_unknown_once_is_not_refused_by_a_later_send(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Late, Lie::Refuse]).await;
+    world.go(payment).await;
+    // The look-up says absent, the second send is refused: the first may still be on its way.
+    let row = world.go_when_due(payment).await;
+    assert_eq!(row.standing.state, StateName::PayingOut, "not failed");
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Unknown);
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+}
+
+async fn a_refusal_fails_the_payment_and_gives_the_money_back(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Refuse]).await;
+    let row = world.go(payment).await;
+    assert_eq!((row.standing.state, row.standing.reason), (StateName::Failed, Some(Reason::PayoutRefused)));
+    assert_eq!(row.standing.due_at, None);
+    assert_eq!(world.balance(Account::Payable, "USDC").await, "181.149631", "reserved again");
+    assert_eq!(world.balance(Account::PayingOut, "USDC").await, "0.000000");
+    assert_eq!(world.settled().await, 0);
+    world.assert_books().await;
+}
+
+async fn an_expired_quote_is_quoted_again(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.lies(Asked::Conversion, &[Lie::Expired]);
+    let payment = world.paying(&[]).await;
+    world.go(payment).await;
+    world.assert_completed_once(payment).await;
+    let attempts: Vec<u32> = world.operations(payment).await.iter().map(|row| row.attempt).collect();
+    assert_eq!(attempts, [1, 2, 1], "two conversions, of which the first was refused, and a payout");
+}
+
+async fn what_blocks_changes_no_state_and_goes_on_by_itself(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::OutOfGas, Lie::Unreached]).await;
+    let row = world.go(payment).await;
+    assert_eq!(
+        (row.standing.state, row.standing.blocked),
+        (StateName::PayingOut, Some(Blocked::PayoutWalletOutOfGas))
+    );
+    assert_eq!(
+        world.operations(payment).await[1].status,
+        OperationStatus::Prepared,
+        "certainly not executed"
+    );
+    let row = world.go_when_due(payment).await;
+    assert_eq!(row.standing.blocked, Some(Blocked::ProviderUnavailable));
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+}
+
+async fn a_pending_operation_is_looked_up_until_it_is_done(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Pending]).await;
+    let row = world.go(payment).await;
+    assert_eq!(row.standing.reason, Some(Reason::ProviderStillProcessing));
+    assert_eq!(row.standing.due_at, Some(at(5)), "the first wait");
+    let row = world.go_when_due(payment).await;
+    assert_eq!(row.standing.due_at, Some(at(15)), "twice as long");
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+}
+
+async fn what_moved_otherwise_needs_a_person(scratch: ScratchStore) {
+    for lie in [Lie::Short, Lie::Conflict] {
+        let world = World::new(settle_store_sqlite::testing::scratch().await).await;
+        let payment = world.paying(&[lie]).await;
+        world.go(payment).await;
+        if world.row(payment).await.standing.state != StateName::NeedsReview {
+            world.go_when_due(payment).await;
+        }
+        let row = world.row(payment).await;
+        assert_eq!(row.standing.state, StateName::NeedsReview, "{lie:?}");
+        assert_eq!(row.standing.reason, Some(Reason::PayoutOutcomeUnknown), "{lie:?}");
+        assert!(row.standing.due_at.is_some(), "look-ups go on");
+        assert_eq!(world.settled().await, 0);
+        let sends = world.desk.sends();
+        world.go_when_due(payment).await;
+        assert_eq!(world.desk.sends(), sends, "nothing more is sent");
+    }
+    drop(scratch);
+}
+
+/// Anything between us and the provider can say 401, also of a request that it had let through.
+async fn an_unsigned_refusal_is_not_believed(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Unauthorised]).await;
+    let row = world.go(payment).await;
+    assert_eq!(row.standing.blocked, Some(Blocked::ProviderCallFailed));
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Unknown);
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+}
+
+async fn a_send_that_somebody_else_began_is_looked_up_first(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    // A process commits that it sends the conversion, and dies before or after it has sent it.
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    let corridor = world.store.corridor_list(world.merchant).await.unwrap().remove(0);
+    let offer = settle_domain::quoting::ProviderQuote {
+        quote_id: "q".to_owned(),
+        sell_amount: "1000.00".parse().unwrap(),
+        buy_amount: "184.162062".parse().unwrap(),
+        rate: Some("5.43".parse().unwrap()),
+        expires_at: at(60),
+    };
+    let advance = Advance::quoted(case, &corridor, offer, Some("one".to_owned()), at(1)).unwrap();
+    world.writer.write(advance, Some(world.lease)).await.unwrap();
+    let row = world.go(payment).await;
+    assert_eq!(world.desk.sends(), 0, "not sent by who did not commit it");
+    assert_eq!(row.standing.reason, Some(Reason::ConversionOutcomeUnknown));
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+}
+
+async fn after_the_window_it_is_voided_and_never_sent_again(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    world.desk.silent(true);
+    world.go_when_due(payment).await;
+    world.desk.silent(false);
+    // On PostgreSQL the age is the server's to count: there the window is still open.
+    world.clock.set(at(24 * 3_600));
+    let sends = world.desk.sends();
+    let row = world.go(payment).await;
+    if row.standing.state == StateName::Failed {
+        assert_eq!(row.standing.reason, Some(Reason::PayoutRefused), "voided");
+        assert_eq!(world.desk.sends(), sends, "never sent again");
+        assert_eq!(world.balance(Account::Payable, "USDC").await, "181.149631");
+    } else {
+        world.assert_completed_once(payment).await;
+    }
+    assert!(world.desk.executed(Asked::Payout).len() <= 1);
+    world.assert_books().await;
+}
+
+async fn a_node_that_lost_its_shard_keeps_what_it_learnt(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Pending]).await;
+    world.go(payment).await;
+    world.go_when_due(payment).await;
+    // Another node takes the shard while this one looks the payout up for the second time.
+    let due = world.row(payment).await.standing.due_at.unwrap();
+    world.clock.set(due);
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    let mut tx = world.store.begin().await.unwrap();
+    tx.queue_release(&[world.lease]).await.unwrap();
+    tx.commit().await.unwrap();
+    live(&world.means, case, world.lease).await.unwrap();
+    let row = world.row(payment).await;
+    assert_eq!(row.standing.state, StateName::PayingOut, "a late node changes no step");
+    assert_eq!(
+        world.operations(payment).await[1].status,
+        OperationStatus::Succeeded,
+        "but keeps the evidence"
+    );
+    assert_eq!(row.standing.due_at, Some(due), "due for whoever serves it now");
+    let keeper = fixtures::unique_keeper_id();
+    let presence = world.store.presence(keeper).await;
+    if let Ok(Some(_presence)) = presence {
+        world.lease = lease(&*world.store, keeper, world.merchant).await;
+        world.go(payment).await;
+        world.assert_completed_once(payment).await;
+    }
+}
+
+async fn equal_codes_skip_the_conversion(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor("BRL", "BRL", "0.5").await;
+    let payment = world.receive(world.order("pix", "BRL")).await.unwrap();
+    let row = world.go(payment).await;
+    assert_eq!(row.standing.state, StateName::Completed);
+    assert!(world.desk.executed(Asked::Conversion).is_empty());
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 1);
+    assert_eq!(world.balance(Account::Paid, "BRL").await, "984.75");
+    world.assert_books().await;
+}
