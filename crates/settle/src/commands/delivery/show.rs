@@ -1,4 +1,7 @@
 //! `settle delivery show`: all that is known of one delivery, and what can be done about it.
+//!
+//! Its merchant is not known, so the look-up goes from merchant to merchant, as that of `redeliver` does.
+//! What it costs grows with the merchants, one key each, and not with their deliveries.
 
 use clap::Args;
 use serde::Serialize;
