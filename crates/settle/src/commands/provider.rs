@@ -25,7 +25,7 @@ pub(super) enum ProviderCommand {
 
 #[derive(Debug, Args)]
 pub(super) struct Check {
-    /// The provider, such as http://127.0.0.1:4100
+    /// The provider, such as <http://127.0.0.1:4100>
     url: String,
     /// The secret that both sides sign with
     #[arg(long, env = SANDBOX_SECRET_VARIABLE, hide_env_values = true, default_value = "sandbox")]
