@@ -10,6 +10,9 @@ use crate::AccountError;
 use crate::anew::try_in_turn;
 use crate::names::checked;
 
+/// Keys read in one call.
+const LIST_PAGE: u32 = 1_000;
+
 /// Makes a key, and gives it with its plain text, which nobody stores.
 pub async fn create(
     store: &dyn Store,
@@ -78,7 +81,15 @@ async fn seal_anew(store: &dyn Store, ring: &KeyRing, found: &StoredKey) -> Stor
 
 /// A merchant's keys, oldest first, revoked ones included.
 pub async fn list(store: &dyn Store, merchant_id: MerchantId) -> Result<Vec<Key>, AccountError> {
-    Ok(store.key_list(merchant_id).await?)
+    let mut keys: Vec<Key> = Vec::new();
+    loop {
+        let after = keys.last().map(|last| last.key_id);
+        let page = store.key_list(merchant_id, after, LIST_PAGE).await?;
+        if page.is_empty() {
+            return Ok(keys);
+        }
+        keys.extend(page);
+    }
 }
 
 /// Revokes a key, effective on every node from the next request on.

@@ -7,7 +7,7 @@ use settle_domain::time::Timestamp;
 use settle_store::{Key, KeyReads, KeyWrites, NewKey, Revocation, StoreError, StoreResult, StoredKey};
 use sqlx::postgres::PgRow;
 
-use crate::convert::{At, column, hash, id, optional_time, seal, time};
+use crate::convert::{At, column, hash, id, optional_time, seal, signed, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -17,7 +17,10 @@ settle_store::statements! {
         WHERE key_hash = $1 AND revoked_at IS NULL";
     cold "an operator's listing" LIST = "
         SELECT key_id, merchant_id, label, last_four, created_at, revoked_at FROM api_keys
-        WHERE merchant_id = $1 ORDER BY created_at, key_id";
+        WHERE merchant_id = $1 AND key_id > $2 ORDER BY key_id LIMIT $3";
+    cold "an operator looks at a key" SHOW = "
+        SELECT key_id, merchant_id, label, last_four, created_at, revoked_at FROM api_keys
+        WHERE merchant_id = $1 AND key_id = $2";
     cold "an operator adds a key" CREATE = "
         INSERT INTO api_keys (key_id, merchant_id, key_hash, seal, last_four, label, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -34,10 +37,22 @@ impl KeyReads for PostgresStore {
         row.as_ref().map(stored).transpose()
     }
 
-    async fn key_list(&self, merchant: MerchantId) -> StoreResult<Vec<Key>> {
-        let query = sqlx::query(LIST).bind(merchant.0);
+    async fn key_list(
+        &self,
+        merchant: MerchantId,
+        after: Option<KeyId>,
+        limit: u32,
+    ) -> StoreResult<Vec<Key>> {
+        let after = after.unwrap_or(KeyId::NIL).0;
+        let query = sqlx::query(LIST).bind(merchant.0).bind(after).bind(signed(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(key).collect()
+    }
+
+    async fn key_show(&self, merchant: MerchantId, wanted: KeyId) -> StoreResult<Option<Key>> {
+        let query = sqlx::query(SHOW).bind(merchant.0).bind(wanted.0);
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
+        row.as_ref().map(key).transpose()
     }
 }
 

@@ -14,6 +14,8 @@ settle_store::statements! {
     cold "an operator's listing" LIST = "
         SELECT merchant_id, name, created_at FROM merchants
         WHERE merchant_id > $1 ORDER BY merchant_id LIMIT $2";
+    cold "an operator looks at a merchant" FIND = "
+        SELECT merchant_id, name, created_at FROM merchants WHERE merchant_id = $1";
     cold "an operator adds a merchant" CREATE = "
         INSERT INTO merchants (merchant_id, name, created_at) VALUES ($1, $2, $3)";
     cold "an operator adds a merchant" CREATE_COUNTS = "
@@ -35,6 +37,12 @@ impl MerchantReads for PostgresStore {
         let query = sqlx::query(LIST).bind(after.map_or(Uuid::nil(), |after| after.0)).bind(signed(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(merchant).collect()
+    }
+
+    async fn merchant_find(&self, wanted: MerchantId) -> StoreResult<Option<Merchant>> {
+        let query = sqlx::query(FIND).bind(wanted.0);
+        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
+        row.as_ref().map(merchant).transpose()
     }
 }
 

@@ -7,7 +7,7 @@ use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::time::Timestamp;
 use settle_store::{Key, KeyReads, KeyWrites, NewKey, Revocation, StoreError, StoreResult, StoredKey};
 
-use crate::convert::{column, hash, id, optional_time, seal, time};
+use crate::convert::{column, hash, id, optional_time, seal, signed, time};
 use crate::error::{is_foreign_key_violation, store_error};
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
@@ -18,7 +18,10 @@ settle_store::statements! {
         WHERE key_hash = ?1 AND revoked_at IS NULL";
     cold "an operator's listing" LIST = "
         SELECT key_id, merchant_id, label, last_four, created_at, revoked_at FROM api_keys
-        WHERE merchant_id = ?1 ORDER BY created_at, key_id";
+        WHERE merchant_id = ?1 AND key_id > ?2 ORDER BY key_id LIMIT ?3 + 0";
+    cold "an operator looks at a key" SHOW = "
+        SELECT key_id, merchant_id, label, last_four, created_at, revoked_at FROM api_keys
+        WHERE merchant_id = ?1 AND key_id = ?2";
     cold "an operator adds a key" CREATE = "
         INSERT INTO api_keys (key_id, merchant_id, key_hash, seal, last_four, label, created_at)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
@@ -33,8 +36,18 @@ impl KeyReads for SqliteStore {
         self.connections.read(|connection| connection.row(FIND, [hash.0], stored))
     }
 
-    async fn key_list(&self, merchant: MerchantId) -> StoreResult<Vec<Key>> {
-        self.connections.read(|connection| connection.rows(LIST, [merchant.0], key))
+    async fn key_list(
+        &self,
+        merchant: MerchantId,
+        after: Option<KeyId>,
+        limit: u32,
+    ) -> StoreResult<Vec<Key>> {
+        let asked = params![merchant.0, after.unwrap_or(KeyId::NIL).0, signed(limit)];
+        self.connections.read(|connection| connection.rows(LIST, asked, key))
+    }
+
+    async fn key_show(&self, merchant: MerchantId, wanted: KeyId) -> StoreResult<Option<Key>> {
+        self.connections.read(|connection| connection.row(SHOW, [merchant.0, wanted.0], key))
     }
 }
 

@@ -15,6 +15,8 @@ settle_store::statements! {
     cold "an operator's listing" LIST = "
         SELECT merchant_id, name, created_at FROM merchants
         WHERE merchant_id > ?1 ORDER BY merchant_id LIMIT ?2 + 0";
+    cold "an operator looks at a merchant" FIND = "
+        SELECT merchant_id, name, created_at FROM merchants WHERE merchant_id = ?1";
     cold "an operator adds a merchant" CREATE = "
         INSERT INTO merchants (merchant_id, name, created_at) VALUES (?1, ?2, ?3)";
     cold "an operator adds a merchant" CREATE_COUNTS = "
@@ -33,6 +35,10 @@ impl MerchantReads for SqliteStore {
     async fn merchant_list(&self, after: Option<MerchantId>, limit: u32) -> StoreResult<Vec<Merchant>> {
         let after = after.map_or(Uuid::nil(), |after| after.0);
         self.connections.read(|connection| connection.rows(LIST, params![after, signed(limit)], merchant))
+    }
+
+    async fn merchant_find(&self, wanted: MerchantId) -> StoreResult<Option<Merchant>> {
+        self.connections.read(|connection| connection.row(FIND, [wanted.0], merchant))
     }
 }
 

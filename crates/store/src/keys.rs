@@ -62,8 +62,13 @@ pub trait KeyReads {
     /// The key with this hash, unless it is revoked. One read decides both; the caller judges the seal.
     async fn key_find(&self, hash: CredentialHash) -> StoreResult<Option<StoredKey>>;
 
-    /// A merchant's keys, oldest first.
-    async fn key_list(&self, merchant: MerchantId) -> StoreResult<Vec<Key>>;
+    /// A merchant's keys in the order of their ids, which is that of their making, starting after the given
+    /// id.
+    async fn key_list(&self, merchant: MerchantId, after: Option<KeyId>, limit: u32)
+    -> StoreResult<Vec<Key>>;
+
+    /// A merchant's key by its id, revoked or not.
+    async fn key_show(&self, merchant: MerchantId, key: KeyId) -> StoreResult<Option<Key>>;
 }
 
 /// Changes to keys.

@@ -27,6 +27,9 @@ pub struct Merchant {
 pub trait MerchantReads {
     /// Merchants in the order of their ids, starting after the given id.
     async fn merchant_list(&self, after: Option<MerchantId>, limit: u32) -> StoreResult<Vec<Merchant>>;
+
+    /// A merchant by its id.
+    async fn merchant_find(&self, merchant: MerchantId) -> StoreResult<Option<Merchant>>;
 }
 
 /// Changes to merchants.

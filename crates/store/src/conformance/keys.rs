@@ -61,16 +61,36 @@ pub async fn a_revoked_key_is_gone_at_once(store: &dyn Store) {
     assert_eq!(revoke(store, KeyId(unique_uuid())).await, Revocation::Unknown);
 }
 
-/// Oldest first, revoked ones included.
+/// In the order of their ids, revoked ones included; each page starts after the last key of the page before.
 pub async fn keys_are_listed_for_their_merchant_alone(store: &dyn Store) {
     let (merchant, other) = (merchant(store).await, merchant(store).await);
-    let (late, early) = (new_key(merchant, 3), new_key(merchant, 2));
-    for key in [&late, &early, &new_key(other, 4)] {
+    let mut made = [1, 2, 3].map(|byte| new_key(merchant, byte));
+    for key in made.iter().chain([&new_key(other, 4)]) {
         create(store, key).await.unwrap();
     }
-    revoke(store, early.key.key_id).await;
-    let revoked = Key { revoked_at: Some(at(100)), ..early.key };
-    assert_eq!(store.key_list(merchant).await.unwrap(), [revoked, late.key]);
+    revoke(store, made[0].key.key_id).await;
+    made[0].key.revoked_at = Some(at(100));
+    let mut made = made.map(|new| new.key);
+    made.sort_by_key(|key| key.key_id);
+    let page = async |after, limit| store.key_list(merchant, after, limit).await.unwrap();
+    assert_eq!(page(None, 10).await, made);
+    assert_eq!(page(None, 2).await, made[..2]);
+    assert_eq!(page(Some(made[1].key_id), 2).await, made[2..]);
+    assert_eq!(page(Some(made[2].key_id), 2).await, []);
+}
+
+/// Revoked or not; nobody finds it under another merchant.
+pub async fn a_key_is_shown_under_its_merchant_alone(store: &dyn Store) {
+    let (merchant, other) = (merchant(store).await, merchant(store).await);
+    let new = new_key(merchant, 1);
+    create(store, &new).await.unwrap();
+    let key_id = new.key.key_id;
+    assert_eq!(store.key_show(merchant, key_id).await.unwrap(), Some(new.key.clone()));
+    revoke(store, key_id).await;
+    let revoked = Key { revoked_at: Some(at(100)), ..new.key };
+    assert_eq!(store.key_show(merchant, key_id).await.unwrap(), Some(revoked));
+    assert_eq!(store.key_show(other, key_id).await.unwrap(), None);
+    assert_eq!(store.key_show(merchant, KeyId(unique_uuid())).await.unwrap(), None);
 }
 
 /// The error names the merchant.

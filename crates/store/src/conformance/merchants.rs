@@ -31,6 +31,14 @@ pub async fn merchants_are_listed_in_pages_by_id(store: &dyn Store) {
     assert_eq!((seen[0].name.as_str(), seen[0].created_at), ("Café", at(0)));
 }
 
+/// By its id alone.
+pub async fn a_merchant_is_found_by_its_id(store: &dyn Store) {
+    let (one, _) = (merchant(store).await, merchant(store).await);
+    let found = store.merchant_find(one).await.unwrap();
+    assert_eq!(found, Some(Merchant { merchant_id: one, name: "Café".to_owned(), created_at: at(0) }));
+    assert_eq!(store.merchant_find(MerchantId(unique_uuid())).await.unwrap(), None);
+}
+
 /// A transaction that does not wait for the disk commits and rolls back as any other.
 pub async fn a_relaxed_transaction_is_one(store: &dyn Store) {
     let relaxed = merchant(store).await;

@@ -95,6 +95,7 @@ macro_rules! conformance_suite {
         $crate::conformance_suite! { @nouns $scratch, migrated;
             merchants {
                 merchants_are_listed_in_pages_by_id,
+                a_merchant_is_found_by_its_id,
                 only_existing_merchants_can_be_locked,
                 a_relaxed_transaction_is_one,
                 every_write_refuses_the_lock_of_another_transaction,
@@ -105,6 +106,7 @@ macro_rules! conformance_suite {
                 a_key_is_found_by_its_hash,
                 a_revoked_key_is_gone_at_once,
                 keys_are_listed_for_their_merchant_alone,
+                a_key_is_shown_under_its_merchant_alone,
                 a_key_of_an_unknown_merchant_is_refused,
             }
             operators {
