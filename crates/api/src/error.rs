@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use settle_accounts::AccountError;
 use settle_domain::error_code::{ErrorCode, FieldFault};
 use settle_store::StoreError;
 
@@ -298,6 +299,21 @@ impl From<&Unserializable> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(fault: StoreError) -> ApiError {
         ApiError::from(&fault)
+    }
+}
+
+/// What an operator asked of accounts, in the operator's words.
+impl From<AccountError> for ApiError {
+    fn from(fault: AccountError) -> ApiError {
+        match fault {
+            AccountError::Name(fault) => ApiError::AdminValidation(vec![format!("name: {fault}")]),
+            AccountError::Label(fault) => ApiError::AdminValidation(vec![format!("label: {fault}")]),
+            AccountError::NameTaken(name) => {
+                ApiError::AdminValidation(vec![format!("name: {name} is taken")])
+            }
+            AccountError::Store(StoreError::UnknownMerchant(_)) => ApiError::NotFound,
+            AccountError::Store(fault) => ApiError::from(fault),
+        }
     }
 }
 

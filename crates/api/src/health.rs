@@ -20,13 +20,15 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use axum::routing::get;
 use serde_json::json;
 use settle_outbox::recorder::Recorder;
 use settle_shards::keeper::Standing;
 use settle_store::{Store, StoreError};
 use tokio::sync::{Mutex, watch};
 use tokio::time::{Instant, timeout};
+use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use crate::error::ApiError;
 
@@ -156,20 +158,68 @@ impl Asked {
 
 /// `/healthz` and `/readyz`.
 pub(crate) fn router(health: Health) -> Router {
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
-        .with_state(health)
+    let (router, _) = operations().split_for_parts();
+    router.method_not_allowed_fallback(async || ApiError::MethodNotAllowed).with_state(health)
 }
 
-/// Says that the process lives.
+/// The same, with what each says of itself for the operators' document.
+pub(crate) fn operations() -> OpenApiRouter<Health> {
+    OpenApiRouter::new().routes(routes!(healthz)).routes(routes!(readyz))
+}
+
+/// That the process lives.
+#[derive(ToSchema)]
+#[schema(as = Liveness)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct LivenessSchema {
+    #[schema(examples("ok"))]
+    status: String,
+}
+
+/// Whether the service can work.
+#[derive(ToSchema)]
+#[schema(as = Readiness)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ReadinessSchema {
+    /// `ready` or `not ready`.
+    #[schema(examples("ready"))]
+    status: String,
+    /// Why it is not ready; only then.
+    #[schema(value_type = String, required = false, examples("migrations are pending"))]
+    reason: Option<String>,
+    /// Where the dispatcher of a process that sends stands: `serving`, `standing by` or `absent`.
+    #[schema(value_type = String, required = false, examples("serving"))]
+    dispatcher: Option<String>,
+}
+
+/// Say whether the process lives
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    operation_id = "showHealth",
+    tag = "Health",
+    security(()),
+    responses((status = 200, description = "It does.", body = LivenessSchema))
+)]
 async fn healthz() -> Response {
     crate::http::json(json!({ "status": "ok" }).to_string())
 }
 
-/// Says whether the service can work: the database answers, accepts writes, has the schema of this version,
-/// settlements are recorded, the dispatcher serves or stands by, and the service is not stopping.
+/// Say whether the service can work
+///
+/// It can if the database answers, accepts writes and has the schema of this version, settlements are
+/// recorded, the dispatcher serves or stands by, and the service is not stopping.
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    operation_id = "showReadiness",
+    tag = "Health",
+    security(()),
+    responses(
+        (status = 200, description = "It can.", body = ReadinessSchema),
+        (status = 503, description = "It cannot.", body = ReadinessSchema),
+    )
+)]
 async fn readyz(State(health): State<Health>) -> Response {
     let reason = health.reason().await;
     let mut answer = json!({ "status": if reason.is_none() { "ready" } else { "not ready" } });

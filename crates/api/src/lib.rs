@@ -28,8 +28,9 @@
 //! 4. Add its tests. The test client checks every answer against `openapi.json`, and the authorization test
 //!    picks up every route that is listed there.
 //!
-//! An operation for operators goes into the folder `operator`. Its first argument is `Operator`, it returns
-//! [`ApiError`](error::ApiError), and it is described in the README instead of `openapi.json`.
+//! An operation for operators goes into the folder `operator`, and into `operator/operations.rs`. Its first
+//! argument is `Operator`, it returns [`ApiError`](error::ApiError), and it lists in the document what it can
+//! be refused for; `settle openapi --operator > operator-openapi.json` writes the document anew.
 
 mod authentication;
 mod deliveries;
@@ -55,5 +56,5 @@ pub use health::Health;
 pub use language::{Language, Messages, MessagesFault, Wording};
 pub use limits::{Guessing, Limits};
 pub use openapi::{document, text as openapi_text};
-pub use operator::OperatorState;
+pub use operator::{OperatorState, text as operator_openapi_text};
 pub use state::{ApiState, Parts};

@@ -1,6 +1,6 @@
 //! The operator's listener: the operator API under `/operator/v1`, `/healthz`, `/readyz` and `/metrics`.
 //!
-//! The operator API is not in `openapi.json`, which is the merchants' document. Where a merchant reads
+//! Its document is `operator-openapi.json`; `openapi.json` is the merchants'. Where a merchant reads
 //! `fields`, an operator reads `error.details`: English sentences that name the element and the field, for
 //! the people who run the importing program.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use metrics_process::Collector;
 use settle_domain::ids::OperatorId;
@@ -23,10 +23,18 @@ use crate::http::{EnvelopeState, Lookups, envelope};
 
 mod authentication;
 mod details;
+mod document;
+mod fields;
+mod keys;
+mod merchants;
 mod metrics;
+mod operations;
+mod pages;
 mod settlements;
 
 use authentication::Operator;
+pub use document::text;
+use operations::{open, operations};
 
 /// What the operator's listener can reach.
 #[derive(Clone)]
@@ -51,15 +59,13 @@ pub struct OperatorState {
     pub health: Health,
 }
 
-/// The operator API, `/healthz`, `/readyz` and `/metrics`.
+/// The operator API, `/openapi.json`, `/healthz`, `/readyz` and `/metrics`.
 pub(crate) fn router(state: OperatorState) -> Router {
-    let operations = Router::new()
-        .route("/operator/v1/settlements", post(settlements::record))
-        .method_not_allowed_fallback(known_route);
-    Router::new()
-        .route("/metrics", get(metrics::print))
+    let (operations, _) = operations().split_for_parts();
+    let (open, _) = open().split_for_parts();
+    open.route("/openapi.json", get(document::serve))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
-        .merge(operations)
+        .merge(operations.method_not_allowed_fallback(known_route))
         .with_state(state.clone())
         .merge(health::router(state.health))
         .fallback(async || ApiError::NotFound)

@@ -27,11 +27,28 @@ pub(crate) enum Refusal {
     EndpointNotConfigured,
     Internal,
     Unavailable,
+    /// Those of operators' operations.
+    AccessToken,
+    Guessed,
+    AccessUnverifiable,
+    UnknownMerchant,
+    UnknownKey,
+    InvalidSettlements,
+    AdminValidation,
+    Conflict,
 }
 
-/// Why every operation can refuse a request, whatever it does.
-pub(crate) const COMMON: [Refusal; 4] =
+/// Why every operation of the merchant API can refuse a request, whatever it does.
+pub(crate) const MERCHANTS: [Refusal; 4] =
     [Refusal::InvalidCredentials, Refusal::Locked, Refusal::Internal, Refusal::Unavailable];
+/// The same of the operator API.
+pub(crate) const OPERATORS: [Refusal; 5] = [
+    Refusal::AccessToken,
+    Refusal::Guessed,
+    Refusal::Internal,
+    Refusal::Unavailable,
+    Refusal::AccessUnverifiable,
+];
 
 impl Refusal {
     /// The statuses of the refusal, each with its code and its meaning.
@@ -50,15 +67,14 @@ impl Refusal {
                 ErrorCode::NotFound,
                 "The delivery is unknown, belongs to another merchant, or is not dead.",
             ),
-            Self::InvalidBody => vec![
-                (
-                    400,
-                    ErrorCode::InvalidBody,
-                    "The body is not a JSON object, or a field has the wrong type.",
-                ),
-                (413, ErrorCode::InvalidBody, "The body is longer than 64 KiB."),
-                (415, ErrorCode::InvalidBody, "The `Content-Type` is not JSON."),
-            ],
+            Self::InvalidBody => invalid_body(
+                "The body is not a JSON object, or a field has the wrong type.",
+                "The body is longer than 64 KiB.",
+            ),
+            Self::InvalidSettlements => invalid_body(
+                "The body is neither a JSON object nor a list of them, or a key stands there twice.",
+                "The body is longer than 4 MiB.",
+            ),
             Self::Validation => own(
                 ErrorCode::ValidationFailed,
                 "Fields or query parameters are not valid; `error.fields` lists them all.",
@@ -74,8 +90,35 @@ impl Refusal {
                     "The service is starting, stopping or overloaded. Try again.",
                 )]
             }
+            Self::AccessToken => vec![
+                (401, ErrorCode::AccessTokenMissing, "There is no token."),
+                (401, ErrorCode::AccessTokenMalformed, "The token does not have the form of one."),
+                (401, ErrorCode::AccessTokenInvalid, "The token is unknown or revoked."),
+            ],
+            Self::Guessed => own(ErrorCode::Locked, "Too many wrong tokens from this address."),
+            Self::AccessUnverifiable => {
+                own(ErrorCode::AccessVerificationUnavailable, "The token cannot be judged at the moment.")
+            }
+            Self::UnknownMerchant => own(ErrorCode::NotFound, "The merchant is unknown."),
+            Self::UnknownKey => own(ErrorCode::NotFound, "The merchant or its key is unknown."),
+            Self::AdminValidation => own(
+                ErrorCode::AdminValidationFailed,
+                "Values are not valid; `error.details` says which, and why. Nothing was done.",
+            ),
+            Self::Conflict => own(
+                ErrorCode::Conflict,
+                "Settlements are recorded with other content; `error.details` names them. Nothing was done.",
+            ),
         }
     }
+}
+
+fn invalid_body(unreadable: &'static str, too_large: &'static str) -> Vec<(u16, ErrorCode, &'static str)> {
+    vec![
+        (400, ErrorCode::InvalidBody, unreadable),
+        (413, ErrorCode::InvalidBody, too_large),
+        (415, ErrorCode::InvalidBody, "The `Content-Type` is not JSON."),
+    ]
 }
 
 /// Responses by status.
@@ -83,23 +126,29 @@ pub(crate) type Documentation = BTreeMap<String, RefOr<Documented>>;
 
 /// The documented responses of the given refusals.
 pub(crate) fn responses(refusals: &[Refusal]) -> Documentation {
-    let answers = refusals.iter().flat_map(|refusal| refusal.answers());
-    answers
-        .map(|(status, code, meaning)| (status.to_string(), RefOr::T(response(status, code, meaning))))
-        .collect()
+    let mut by_status: BTreeMap<u16, Vec<(ErrorCode, &str)>> = BTreeMap::new();
+    for (status, code, meaning) in refusals.iter().flat_map(|refusal| refusal.answers()) {
+        by_status.entry(status).or_default().push((code, meaning));
+    }
+    let answers = by_status.into_iter();
+    answers.map(|(status, codes)| (status.to_string(), RefOr::T(response(status, &codes)))).collect()
 }
 
-fn response(status: u16, code: ErrorCode, meaning: &str) -> Documented {
+/// The response with this status, which has one of these codes.
+fn response(status: u16, codes: &[(ErrorCode, &str)]) -> Documented {
     let schema = Ref::from_schema_name(ERROR_SCHEMA);
-    let content = ContentBuilder::new().schema(Some(schema)).examples_from_iter([(
-        code.as_str(),
-        ExampleBuilder::new().summary(meaning).value(Some(example(code))).build(),
-    )]);
+    let examples = codes.iter().map(|(code, meaning)| {
+        (code.as_str(), ExampleBuilder::new().summary(*meaning).value(Some(example(*code))).build())
+    });
+    let content = ContentBuilder::new().schema(Some(schema)).examples_from_iter(examples);
+    let meanings: Vec<&str> = codes.iter().map(|(_, meaning)| *meaning).collect();
     let mut response =
-        ResponseBuilder::new().description(meaning).content("application/json", content.build());
+        ResponseBuilder::new().description(meanings.join(" ")).content("application/json", content.build());
     response = response.header("Content-Language", header("The language of `error.message`."));
     if status == 401 {
-        response = response.header("WWW-Authenticate", header("`Bearer realm=\"settle\"`."));
+        let is_merchants = codes.iter().any(|(code, _)| *code == ErrorCode::InvalidCredentials);
+        let realm = if is_merchants { "settle" } else { "operator" };
+        response = response.header("WWW-Authenticate", header(&format!("`Bearer realm=\"{realm}\"`.")));
     }
     if matches!(status, 429 | 503) {
         response = response.header("Retry-After", header("Seconds to wait before the next request."));
@@ -125,7 +174,21 @@ fn example(code: ErrorCode) -> Value {
     if code == ErrorCode::ValidationFailed {
         error["fields"] = json!([{ "field": "webhook_url", "code": ErrorCode::UnsafeUrl.as_str() }]);
     }
+    if let Some(detail) = detail(code) {
+        error["details"] = json!([detail]);
+    }
     json!({ "error": error })
+}
+
+fn detail(code: ErrorCode) -> Option<&'static str> {
+    match code {
+        ErrorCode::AdminValidationFailed => Some("name: is empty"),
+        ErrorCode::Conflict => Some(
+            "settlement_id: settlement 0190d3c4-7c00-7000-8000-000000000002 of merchant \
+             0190d3c4-7c00-7000-8000-000000000001 is there with other content",
+        ),
+        _ => None,
+    }
 }
 
 /// Declares why one operation can refuse a request, besides the reasons that every operation has (a bad key,

@@ -2,7 +2,9 @@
 
 pub mod list;
 
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{SchemaType, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 use uuid::Uuid;
 
 /// A completed settlement as the owning merchant sees it. All amounts, rates and fees are decimal strings.
@@ -66,4 +68,28 @@ pub enum FixedSideSchema {
     Incoming,
     /// The outgoing amount was given, the incoming one follows.
     Outgoing,
+}
+
+/// A field of the record, for objects that have more fields than it.
+pub(crate) struct RecordField {
+    pub(crate) name: String,
+    pub(crate) schema: RefOr<Schema>,
+    /// Whether it can be null.
+    pub(crate) is_nullable: bool,
+}
+
+/// The fields of the record, in its order. Each object that has them names them all: generators make one
+/// plain type of it, which not all of them do of `allOf`.
+pub(crate) fn record_fields() -> Vec<RecordField> {
+    let RefOr::T(Schema::Object(record)) = SettlementSchema::schema() else { return Vec::new() };
+    let field = |(name, schema): (String, RefOr<Schema>)| {
+        let is_nullable =
+            matches!(&schema, RefOr::T(Schema::Object(object)) if is_nullable(&object.schema_type));
+        RecordField { name, schema, is_nullable }
+    };
+    record.properties.into_iter().map(field).collect()
+}
+
+fn is_nullable(kind: &SchemaType) -> bool {
+    matches!(kind, SchemaType::Array(types) if types.contains(&Type::Null))
 }

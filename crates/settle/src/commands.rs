@@ -87,6 +87,9 @@ enum Command {
     /// Print the OpenAPI document
     #[command(hide = true)]
     Openapi {
+        /// The operators' instead of the merchants'
+        #[arg(long, conflicts_with = "provider")]
+        operator: bool,
         /// The provider protocol's instead of the merchants'
         #[arg(long)]
         provider: bool,
@@ -173,14 +176,14 @@ fn complain(fault: &CommandError) {
 async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
     // These commands need no settings, so bad settings must not make them fail.
     match cli.command {
-        Command::Openapi { provider: true } => {
+        Command::Openapi { provider: true, .. } => {
             let text = settle_sandbox::openapi_text();
             crate::output::print_text(&text.map_err(|fault| CommandError::Refused(fault.to_string()))?)?;
         }
-        Command::Openapi { provider: false } => {
+        Command::Openapi { operator, .. } => {
             let text =
-                settle_api::openapi_text().map_err(|fault| CommandError::Refused(fault.to_string()))?;
-            crate::output::print_text(text)?;
+                if operator { settle_api::operator_openapi_text() } else { settle_api::openapi_text() };
+            crate::output::print_text(text.map_err(|fault| CommandError::Refused(fault.to_string()))?)?;
         }
         Command::Completions(command) => command.run()?,
         Command::Man(command) => command.run()?,

@@ -1,13 +1,12 @@
 //! `POST /v1/webhook/deliveries/{delivery_id}/redeliver`: requeue a delivery that has failed permanently.
 
-use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{RawPathParams, State};
+use axum::extract::State;
 use axum::response::Response;
 use settle_domain::ids::DeliveryId;
 
 use super::DeliverySchema;
 use crate::authentication::Caller;
-use crate::http::serialized;
+use crate::http::{PathIds, serialized};
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
@@ -32,20 +31,13 @@ operation_errors! {
 pub async fn redeliver(
     caller: Caller,
     State(state): State<ApiState>,
-    parameters: Result<RawPathParams, RawPathParamsRejection>,
+    path: PathIds,
 ) -> Result<Response, RedeliverError> {
-    let delivery_id = delivery_id(parameters).ok_or(RedeliverError::NotFound)?;
+    let delivery_id: DeliveryId = path.id("delivery_id").ok_or(RedeliverError::NotFound)?;
     let mut work = state.outbox.begin().await?;
     let lock = work.merchant_lock(&[caller.merchant_id]).await?;
     let requeued = work.requeue(&lock, &[(caller.merchant_id, delivery_id)], state.clock.now()).await?;
     let (_, delivery) = requeued.into_iter().next().ok_or(RedeliverError::NotFound)?;
     work.commit().await?;
     Ok(serialized(&delivery)?)
-}
-
-/// Reads the id from the path. A path without a UUID names no delivery.
-fn delivery_id(parameters: Result<RawPathParams, RawPathParamsRejection>) -> Option<DeliveryId> {
-    let parameters = parameters.ok()?;
-    let (_, text) = parameters.iter().find(|(name, _)| *name == "delivery_id")?;
-    text.parse().ok()
 }

@@ -33,7 +33,7 @@ pub struct WebhookConfigurationRequest {
     webhook_url: UrlRequest,
     /// Chosen by the merchant: 1 to 256 bytes, no control characters. Required the first time a URL is set.
     #[serde(default)]
-    #[schema(value_type = Option<String>, examples("a-long-random-string"))]
+    #[schema(value_type = String, required = false, examples("a-long-random-string"))]
     webhook_secret: SecretRequest,
     /// Fields that nobody knows are ignored, unless there are no others.
     #[serde(flatten)]

@@ -25,6 +25,11 @@ impl Parameters {
         }
     }
 
+    /// The page size, 50 unless the query says another.
+    pub fn limit(&self) -> Result<u32, FieldFault> {
+        self.integer("limit", LIMIT_DEFAULT, 1..=LIMIT_MAX)
+    }
+
     fn integer(
         &self,
         field: &'static str,
@@ -62,7 +67,7 @@ pub struct Paging;
 impl Paging {
     /// Reads which page the caller wants, and adds the faults it finds to the list.
     pub fn parse(parameters: &Parameters, faults: &mut Vec<FieldFault>) -> Option<PageRequest> {
-        let limit = parameters.integer("limit", LIMIT_DEFAULT, 1..=LIMIT_MAX);
+        let limit = parameters.limit();
         let offset = parameters.integer("offset", 0, 0..=OFFSET_MAX);
         match (limit, offset) {
             (Ok(limit), Ok(offset)) => PageRequest::new(limit, offset),

@@ -13,8 +13,21 @@ fn count(number: usize) -> f64 {
     f64::from(u32::try_from(number).unwrap_or(u32::MAX))
 }
 
-/// Prints the metrics. Those that only grow old are measured now.
-pub(super) async fn print(State(state): State<OperatorState>) -> Response {
+/// Print the metrics
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    operation_id = "printMetrics",
+    tag = "Health",
+    security(()),
+    responses((
+        status = 200,
+        description = "What the service measures, in Prometheus' text format.",
+        body = String,
+        content_type = "text/plain; version=0.0.4; charset=utf-8"
+    ))
+)]
+pub(super) async fn print_metrics(State(state): State<OperatorState>) -> Response {
     metrics::gauge!("settle_recorder_busy_seconds").set(state.health.recording_for().as_secs_f64());
     if let Some(now) = state.health.standing() {
         for standing in [Standing::Present, Standing::StandingBy, Standing::Absent(Instant::now())] {

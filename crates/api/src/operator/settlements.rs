@@ -11,12 +11,18 @@ use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::settlement::parse_document;
 use settle_outbox::recorder::{RecordError, Recorded};
 use settle_store::{BATCH_MAX, NewSettlement};
+use utoipa::{IntoResponses, ToSchema};
 
 use super::OperatorState;
 use super::authentication::Operator;
 use super::details::Details;
 use crate::error::{ApiError, BodyFault};
 use crate::http::{read_body, serialized};
+use crate::refusals::{Documentation, Refusal, responses};
+
+mod schemas;
+
+use schemas::BatchSchema;
 
 /// The longest body, in bytes: room for [`BATCH_MAX`] settlements with long references.
 const BODY_BYTES_MAX: usize = 4 * 1_024 * 1_024;
@@ -24,19 +30,43 @@ const BODY_BYTES_MAX: usize = 4 * 1_024 * 1_024;
 /// and merchants' requests would have to wait.
 const READ_IN_PLACE_BYTES_MAX: usize = 64 * 1_024;
 
-/// The answer.
-#[derive(Serialize)]
-struct Counts {
+/// What became of the settlements.
+#[derive(Serialize, ToSchema)]
+#[schema(as = RecordedCounts)]
+pub(super) struct Counts {
     /// Settlements that were new.
+    #[schema(value_type = i64, minimum = 0, examples(1))]
     recorded: usize,
     /// Settlements that were stored already, with the same content.
+    #[schema(value_type = i64, minimum = 0, examples(0))]
     unchanged: usize,
     /// Notifications enqueued.
+    #[schema(value_type = i64, minimum = 0, examples(1))]
     notified: usize,
 }
 
-/// Records completed settlements and enqueues their notifications.
-pub(super) async fn record(
+/// What recording can be refused for.
+pub(super) struct RecordRefusals;
+
+impl IntoResponses for RecordRefusals {
+    fn responses() -> Documentation {
+        responses(&[Refusal::InvalidSettlements, Refusal::AdminValidation, Refusal::Conflict])
+    }
+}
+
+/// Record completed settlements
+///
+/// One or up to 1,000, all of them or none. A merchant with a webhook is notified of what is new. Sending the
+/// same again changes nothing: a settlement is known by its id within its merchant.
+#[utoipa::path(
+    post,
+    path = "/operator/v1/settlements",
+    operation_id = "recordSettlements",
+    tag = "Settlements",
+    request_body = BatchSchema,
+    responses((status = 200, description = "They are recorded.", body = Counts), RecordRefusals)
+)]
+pub(super) async fn record_settlements(
     _operator: Operator,
     State(state): State<OperatorState>,
     headers: HeaderMap,

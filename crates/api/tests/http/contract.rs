@@ -1,4 +1,5 @@
-//! The contract check: every answer must match the committed `openapi.json`.
+//! The contract check: every answer must match the committed document of its listener, `openapi.json` or
+//! `operator-openapi.json`.
 //!
 //! It checks that the operation and status of an answer are documented; that the body matches the schema and
 //! has no other key; that the error code is documented for the status; and that the documented headers are
@@ -14,8 +15,9 @@ use crate::answer::Answer;
 
 mod tests;
 
-/// The document, from the root of the repository.
+/// The documents, from the root of the repository.
 const COMMITTED: &str = include_str!("../../../../openapi.json");
+const COMMITTED_FOR_OPERATORS: &str = include_str!("../../../../operator-openapi.json");
 
 const METHODS: [&str; 5] = ["get", "put", "post", "delete", "patch"];
 const LANGUAGES: [&str; 4] = ["en", "pt-BR", "es", "de"];
@@ -23,7 +25,28 @@ const LANGUAGES: [&str; 4] = ["en", "pt-BR", "es", "de"];
 /// A contract to check answers with.
 pub struct Contract {
     document: Value,
+    surface: &'static Surface,
 }
+
+/// What the answers of a listener have in common.
+struct Surface {
+    /// How the paths of its API begin.
+    prefix: &'static str,
+    realm: &'static str,
+    /// The key under which an error says more, and the codes that have it.
+    explained: (&'static str, &'static [&'static str]),
+}
+
+static MERCHANTS: Surface = Surface {
+    prefix: "/v1/",
+    realm: "Bearer realm=\"settle\"",
+    explained: ("fields", &["validation_failed"]),
+};
+static OPERATORS: Surface = Surface {
+    prefix: "/operator/v1/",
+    realm: "Bearer realm=\"operator\"",
+    explained: ("details", &["admin_validation_failed", "conflict"]),
+};
 
 /// One operation of the contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,17 +58,24 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// A path of this operation, its parameter filled in.
-    pub fn path(&self, delivery_id: &str) -> String {
-        self.template.replace("{delivery_id}", delivery_id)
+    /// A path of this operation, with this id in the place of every parameter.
+    pub fn path(&self, id: &str) -> String {
+        let part = |part: &'_ str| if part.starts_with('{') { id.to_owned() } else { part.to_owned() };
+        self.template.split('/').map(part).collect::<Vec<_>>().join("/")
     }
 }
 
 impl Contract {
-    /// The committed contract.
+    /// The committed contract with merchants.
     pub fn committed() -> &'static Contract {
+        static CONTRACT: LazyLock<Contract> = LazyLock::new(|| Contract::new(parsed(COMMITTED)));
+        &CONTRACT
+    }
+
+    /// The committed contract with operators.
+    pub fn with_operators() -> &'static Contract {
         static CONTRACT: LazyLock<Contract> =
-            LazyLock::new(|| Contract::new(serde_json::from_str(COMMITTED).expect("openapi.json is JSON")));
+            LazyLock::new(|| Contract { document: parsed(COMMITTED_FOR_OPERATORS), surface: &OPERATORS });
         &CONTRACT
     }
 
@@ -55,7 +85,7 @@ impl Contract {
     }
 
     pub fn new(document: Value) -> Contract {
-        Contract { document }
+        Contract { document, surface: &MERCHANTS }
     }
 
     /// All operations.
@@ -80,13 +110,14 @@ impl Contract {
     /// How an answer breaks the contract.
     pub fn violations(&self, method: &str, path: &str, answer: &Answer) -> Vec<String> {
         let path = path.split('?').next().unwrap_or(path);
-        let is_api = path.starts_with("/v1/");
-        let mut violations = header_violations(answer, is_api);
+        let is_api = path.starts_with(self.surface.prefix);
+        let is_error = answer.status >= 400 && !self.is_plain(path, answer);
+        let mut violations = header_violations(answer, is_api, is_error, self.surface.realm);
         if method == "HEAD" {
             return violations;
         }
-        if answer.status >= 400 {
-            violations.extend(envelope_violations(answer));
+        if is_error {
+            violations.extend(envelope_violations(answer, self.surface.explained));
         }
         if let Some(item) = self.path_item(path) {
             violations.extend(self.operation_violations(item, method, answer));
@@ -94,6 +125,14 @@ impl Contract {
             violations.push(format!("status {} on a path that is not documented", answer.status));
         }
         violations
+    }
+
+    /// Whether the document says that this refusal is not in the envelope, as that of `/readyz`.
+    fn is_plain(&self, path: &str, answer: &Answer) -> bool {
+        let documented =
+            self.path_item(path).map(|item| &item["get"]["responses"][answer.status.to_string()]);
+        let schema = documented.map(|response| &response["content"]["application/json"]["schema"]["$ref"]);
+        schema.and_then(Value::as_str).is_some_and(|name| !name.ends_with("/Error"))
     }
 
     fn path_item(&self, path: &str) -> Option<&Value> {
@@ -121,8 +160,13 @@ impl Contract {
             return vec![format!("status {} is not documented", answer.status)];
         };
         let content = &documented["content"]["application/json"];
+        if content.is_null() {
+            let kind = answer.header("content-type").unwrap_or_default();
+            let is_known = documented["content"].get(kind).is_some();
+            return if is_known { Vec::new() } else { vec![format!("{kind} is not documented")] };
+        }
         let mut violations = self.schema_violations(&content["schema"], &answer.text);
-        if answer.status >= 400 {
+        if content.get("examples").is_some() {
             violations.extend(code_violation(content, answer));
         }
         let headers = documented["headers"].as_object();
@@ -146,10 +190,18 @@ impl Contract {
     }
 }
 
-/// Forbids keys that a schema does not name: the service must not send what is not documented.
+fn parsed(document: &str) -> Value {
+    serde_json::from_str(document).expect("the document is JSON")
+}
+
+/// Forbids keys that a schema does not name, and values that an open set does not: clients survive what is
+/// new, but the service must not send what is not documented.
 fn close(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
+            if let Some(Value::Array(either)) = object.get_mut("anyOf") {
+                either.truncate(1);
+            }
             if object.get("properties").is_some_and(Value::is_object) {
                 object.insert("additionalProperties".to_owned(), Value::Bool(false));
             }
@@ -171,8 +223,7 @@ fn code_violation(content: &Value, answer: &Answer) -> Option<String> {
 }
 
 /// Checks the headers that every answer has, and those that every error has.
-fn header_violations(answer: &Answer, is_api: bool) -> Vec<String> {
-    let is_error = answer.status >= 400;
+fn header_violations(answer: &Answer, is_api: bool, is_error: bool, realm: &str) -> Vec<String> {
     let mut violations = Vec::new();
     let mut expect = |name: &str, holds: &dyn Fn(&str) -> bool| {
         if !answer.header(name).is_some_and(holds) {
@@ -191,16 +242,18 @@ fn header_violations(answer: &Answer, is_api: bool) -> Vec<String> {
         expect("vary", &|text| text == "Accept-Language");
     }
     match answer.status {
-        401 => expect("www-authenticate", &|text| text == "Bearer realm=\"settle\""),
+        401 => expect("www-authenticate", &|text| text == realm),
         405 => expect("allow", &|text| !text.is_empty()),
-        429 | 503 => expect("retry-after", &|text| text.parse().is_ok_and(|seconds: u64| seconds > 0)),
+        429 | 503 if is_error => {
+            expect("retry-after", &|text| text.parse().is_ok_and(|seconds: u64| seconds > 0));
+        }
         _ => {}
     }
     violations
 }
 
-/// The rows of the error envelope: `code` and `message` always, `fields` only for `validation_failed`.
-fn envelope_violations(answer: &Answer) -> Vec<String> {
+/// The rows of the error envelope: `code` and `message` always, `fields` or `details` only for some codes.
+fn envelope_violations(answer: &Answer, (key, codes): (&str, &[&str])) -> Vec<String> {
     let body: Value = serde_json::from_str(&answer.text).unwrap_or_default();
     let Some(error) =
         body["error"].as_object().filter(|_| body.as_object().is_some_and(|body| body.len() == 1))
@@ -212,12 +265,12 @@ fn envelope_violations(answer: &Answer) -> Vec<String> {
     if text("code").is_empty() || text("message").is_empty() {
         violations.push("an error without a code or a message".to_owned());
     }
-    let (has_fields, is_validation) = (error.contains_key("fields"), text("code") == "validation_failed");
-    let listed = error.get("fields").and_then(Value::as_array).map_or(0, Vec::len);
-    if has_fields != is_validation || is_validation && listed == 0 {
-        violations.push("fields are for validation_failed, and never empty there".to_owned());
+    let (is_explained, is_due) = (error.contains_key(key), codes.contains(&text("code")));
+    let listed = error.get(key).and_then(Value::as_array).map_or(0, Vec::len);
+    if is_explained != is_due || is_due && listed == 0 {
+        violations.push(format!("{key} are for {codes:?}, and never empty there"));
     }
-    if error.keys().any(|key| !["code", "message", "fields"].contains(&key.as_str())) {
+    if error.keys().any(|found| !["code", "message", key].contains(&found.as_str())) {
         violations.push("an error with a key that the envelope does not have".to_owned());
     }
     violations

@@ -12,13 +12,16 @@ use settle_store_postgres::PostgresStore;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::contract::Contract;
 use crate::merchant::Ask;
 use crate::service::Setup;
 
 mod authentication;
 mod client;
+mod keys;
 mod limits;
 mod listener;
+mod merchants;
 mod settlements;
 
 pub use listener::{Listener, health, state};
@@ -122,7 +125,7 @@ async fn merchants_cannot_reach_it(setup: Setup) {
     // Whoever probes the merchant API asks the API itself.
     assert_eq!(merchant.service.ask("GET", "/healthz").send().await.ok(), json!({ "status": "ok" }));
     assert_eq!(merchant.service.ask("GET", "/readyz").send().await.ok(), json!({ "status": "ready" }));
-    for path in ["/metrics", "/operator/v1/settlements"] {
+    for path in ["/metrics", "/operator/v1/settlements", "/operator/v1/merchants"] {
         merchant.get(path).await.refused(404, "not_found");
     }
 }
@@ -131,6 +134,7 @@ async fn merchants_cannot_reach_it(setup: Setup) {
 async fn what_it_does_not_know_is_refused_in_the_envelope(setup: Setup) {
     let operator = Listener::start(state(setup.into_scratch().share())).await;
     operator.get("/nothing").await.refused(404, "not_found");
-    let wrong_method = Ask::new(operator.address, "DELETE", "/healthz").exchange().await;
+    let wrong_method = Ask::new(operator.address, "DELETE", "/healthz");
+    let wrong_method = wrong_method.send_under(Contract::with_operators()).await;
     wrong_method.refused(405, "not_found");
 }

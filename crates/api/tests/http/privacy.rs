@@ -50,10 +50,10 @@ async fn internal_pricing_is_never_exposed(setup: Setup) {
 
 /// Collects everything that is logged, at every level.
 #[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
+pub struct Captured(Arc<Mutex<Vec<u8>>>);
 
 impl Captured {
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
     }
 }
@@ -119,7 +119,7 @@ async fn use_secrets(merchant: &Merchant, secret: &str) -> String {
 }
 
 /// Everything that is logged at this level while the guard is held.
-fn capture(level: tracing::Level) -> (Captured, tracing::subscriber::DefaultGuard) {
+pub fn capture(level: tracing::Level) -> (Captured, tracing::subscriber::DefaultGuard) {
     let captured = Captured::default();
     let subscriber = tracing_subscriber::fmt()
         .with_max_level(level)

@@ -116,11 +116,13 @@ impl Schemas<'_> {
         (kind, String::new())
     }
 
-    /// The schema itself, or the one it refers to.
+    /// The schema itself, or the one it refers to; of an open set of values, those that are known.
     fn resolved(self, schema: &Value) -> Value {
-        match reference(schema).and_then(|name| self.0.get(name)) {
-            Some(found) => json(found),
-            None => schema.clone(),
+        let Some(found) = reference(schema).and_then(|name| self.0.get(name)) else { return schema.clone() };
+        let found = json(found);
+        match found["anyOf"].get(0) {
+            Some(known) => self.resolved(known),
+            None => found,
         }
     }
 }

@@ -4,11 +4,15 @@ use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::{COMMITTED, Contract};
+use super::{COMMITTED, COMMITTED_FOR_OPERATORS, Contract};
 use crate::answer::Answer;
+use crate::operator::{Listener, state};
 use crate::service::Setup;
 
-on_both_stores! { the_document_is_served_as_it_is_committed }
+on_both_stores! {
+    the_document_is_served_as_it_is_committed,
+    the_operators_document_is_served_as_it_is_committed,
+}
 
 fn document() -> Value {
     serde_json::from_str(COMMITTED).expect("openapi.json is JSON")
@@ -149,7 +153,27 @@ fn the_six_operations_of_the_specification_are_documented_and_no_other() {
     assert_eq!(found, expected);
 }
 
-/// The enumeration of codes: both places together have all 47.
+#[test]
+fn the_operators_operations_are_documented_and_no_other() {
+    let operations = Contract::with_operators().operations();
+    let mut found: Vec<String> =
+        operations.iter().map(|operation| format!("{} {}", operation.method, operation.template)).collect();
+    found.sort();
+    let expected = [
+        "DELETE /operator/v1/merchants/{merchant_id}/keys/{key_id}",
+        "GET /healthz",
+        "GET /metrics",
+        "GET /operator/v1/merchants",
+        "GET /operator/v1/merchants/{merchant_id}/keys",
+        "GET /readyz",
+        "POST /operator/v1/merchants",
+        "POST /operator/v1/merchants/{merchant_id}/keys",
+        "POST /operator/v1/settlements",
+    ];
+    assert_eq!(found, expected);
+}
+
+/// The enumeration of codes: both places have all 47, and both take any other, for a code may be added.
 #[test]
 fn the_47_codes_of_the_specification_are_documented_and_no_other() {
     let codes: Value = serde_json::from_str(include_str!("../../../../domain/tests/data/error_codes.json"))
@@ -157,18 +181,120 @@ fn the_47_codes_of_the_specification_are_documented_and_no_other() {
     let mut expected: Vec<&str> =
         codes["codes"].as_array().unwrap().iter().map(|row| row["code"].as_str().unwrap()).collect();
     let document = document();
-    let error = &document["components"]["schemas"]["Error"]["properties"]["error"]["properties"];
-    let (top, field) = (&error["code"], &error["fields"]["items"]["properties"]["code"]);
-    let mut found: Vec<&str> = [top, field]
-        .iter()
-        .flat_map(|schema| schema["enum"].as_array().unwrap())
-        .map(|code| code.as_str().unwrap())
-        .collect();
+    let schemas = &document["components"]["schemas"];
+    let set = json!({ "$ref": "#/components/schemas/ErrorCode" });
+    for place in ["ErrorBody", "FieldError"] {
+        assert_eq!(schemas[place]["properties"]["code"], set, "{place}");
+    }
+    let open = json!([{ "$ref": "#/components/schemas/KnownErrorCode" }, { "type": "string" }]);
+    assert_eq!(schemas["ErrorCode"]["anyOf"], open);
+    let known = schemas["KnownErrorCode"]["enum"].as_array().unwrap();
+    let mut found: Vec<&str> = known.iter().map(|code| code.as_str().unwrap()).collect();
     expected.sort_unstable();
     found.sort_unstable();
-    found.dedup();
     assert_eq!(found.len(), 47);
     assert_eq!(found, expected);
+}
+
+/// Clients survive a code that is new, but this service has none.
+#[test]
+fn a_code_that_nobody_knows_is_found() {
+    let fields = json!([{ "field": "limit", "code": "invented" }]);
+    let error = json!({ "code": "validation_failed", "message": "No.", "fields": fields });
+    let invented = answer(422, &ERROR, &json!({ "error": error }));
+    assert!(found(document(), "GET", "/v1/settlements", &invented).contains("invented"));
+}
+
+/// Generators name a type after its schema; an object without a name gets an invented one.
+#[test]
+fn every_object_has_a_name() {
+    for document in [COMMITTED, COMMITTED_FOR_OPERATORS] {
+        let document: Value = serde_json::from_str(document).expect("JSON");
+        let mut found = Vec::new();
+        for part in ["paths", "webhooks"] {
+            nameless(part, &document[part], &mut found);
+        }
+        for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
+            for (key, inner) in schema.as_object().expect("a schema") {
+                nameless(&format!("{name}/{key}"), inner, &mut found);
+            }
+        }
+        assert_eq!(found, Vec::<String>::new());
+    }
+}
+
+/// Where schemas of objects stand that are not references.
+fn nameless(place: &str, part: &Value, found: &mut Vec<String>) {
+    match part {
+        Value::Object(object) => {
+            if object.get("properties").is_some_and(|properties| properties.get("type").is_none()) {
+                found.push(place.to_owned());
+            }
+            object.iter().for_each(|(key, inner)| nameless(&format!("{place}/{key}"), inner, found));
+        }
+        Value::Array(parts) => parts.iter().for_each(|inner| nameless(place, inner, found)),
+        _ => {}
+    }
+}
+
+/// The table of events: four headers that are always there, and the body with every field of the record.
+#[test]
+fn the_notification_of_the_specification_is_documented() {
+    let document = document();
+    let sent = &document["webhooks"]["settlementCompleted"]["post"];
+    let headers = sent["parameters"].as_array().expect("headers");
+    let required = headers.iter().filter(|header| header["required"] == true && header["in"] == "header");
+    let names: Vec<&str> = required.map(|header| header["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["service-signature", "service-timestamp", "service-event", "service-delivery-id"]);
+    let body = &sent["requestBody"]["content"]["application/json"]["schema"];
+    assert_eq!(body, &json!({ "$ref": "#/components/schemas/SettlementNotification" }));
+    assert_eq!(sent["security"], json!([]), "a receiver has no key of ours");
+    let schemas = &document["components"]["schemas"];
+    let mut expected = schemas["Settlement"].clone();
+    let event = schemas["SettlementNotification"]["properties"]["event"].clone();
+    assert_eq!(event["type"], "string");
+    expected["properties"]["event"] = event;
+    expected["required"].as_array_mut().unwrap().insert(0, json!("event"));
+    for part in ["properties", "required"] {
+        assert_eq!(schemas["SettlementNotification"][part], expected[part]);
+    }
+}
+
+/// Null is where the tables of the specification say so, and in the test delivery result, of which they say
+/// nothing.
+#[test]
+fn what_can_be_null_is_what_the_specification_says() {
+    let document = document();
+    let mut nullable = Vec::new();
+    for (name, schema) in document["components"]["schemas"].as_object().expect("schemas") {
+        for (field, property) in schema["properties"].as_object().into_iter().flatten() {
+            if property["type"].as_array().is_some_and(|types| types.contains(&json!("null"))) {
+                nullable.push(format!("{name}.{field}"));
+            }
+        }
+    }
+    nullable.sort();
+    let settlement = ["completed_at", "fee_percentage_amount", "outgoing_amount", "payout_reference"];
+    let of = |name: &str| settlement.map(|field| format!("{name}.{field}"));
+    let mut expected = ["ErrorBody.fields".to_owned()].to_vec();
+    expected.extend(of("Settlement"));
+    expected.extend(of("SettlementNotification"));
+    expected.extend(["TestDeliveryResult.error", "TestDeliveryResult.status"].map(str::to_owned));
+    expected.extend(
+        ["WebhookConfiguration.webhook_url", "WebhookConfigurationRequest.webhook_url"].map(str::to_owned),
+    );
+    expected.extend(
+        ["delivered_at", "last_error", "response_status"].map(|field| format!("WebhookDelivery.{field}")),
+    );
+    assert_eq!(nullable, expected);
+}
+
+#[test]
+fn a_document_names_no_host() {
+    for document in [COMMITTED, COMMITTED_FOR_OPERATORS] {
+        let document: Value = serde_json::from_str(document).expect("JSON");
+        assert_eq!(document["servers"], json!([{ "url": "/" }]));
+    }
 }
 
 async fn the_document_is_served_as_it_is_committed(setup: Setup) {
@@ -176,4 +302,15 @@ async fn the_document_is_served_as_it_is_committed(setup: Setup) {
     assert_eq!(served.status, 200);
     assert_eq!(served.header("content-type"), Some("application/json"));
     assert_eq!(served.text, COMMITTED, "write it anew: settle openapi > openapi.json");
+}
+
+async fn the_operators_document_is_served_as_it_is_committed(setup: Setup) {
+    let listener = Listener::start(state(setup.into_scratch().share())).await;
+    let served = listener.get("/openapi.json").await;
+    assert_eq!(served.status, 200);
+    assert_eq!(served.header("content-type"), Some("application/json"));
+    assert_eq!(
+        served.text, COMMITTED_FOR_OPERATORS,
+        "write it anew: settle openapi --operator > operator-openapi.json"
+    );
 }

@@ -11,6 +11,7 @@ use settle_domain::seams::Clock;
 use settle_store::{NewOperator, Operator};
 
 use super::client::{OperatorClient, SETTLEMENTS, completed, hold, new_operator, seen, send};
+use crate::contract::Contract;
 use crate::raw::Connection;
 use crate::service::{Service, Setup};
 
@@ -24,6 +25,7 @@ on_both_stores! {
     the_scheme_is_read_in_any_case,
     the_token_is_judged_before_anything_else,
     a_known_path_asks_for_the_token_whatever_the_method,
+    every_operation_asks_for_the_token,
     an_unknown_path_is_a_404_without_a_token,
     a_store_that_is_away_cannot_judge_a_token,
     too_many_wrong_tokens_are_a_429_and_a_right_token_still_works,
@@ -156,6 +158,23 @@ async fn a_known_path_asks_for_the_token_whatever_the_method(setup: Setup) {
         send(client.ask(method, SETTLEMENTS)).await.refused(401, "access_token_missing");
         let answer = send(client.ask(method, SETTLEMENTS).header("authorization", &token)).await;
         answer.refused(405, "not_found");
+        assert_eq!(answer.header("allow"), Some("POST"));
+    }
+}
+
+/// The operations come from the document, so a new one is tested as soon as it is documented.
+async fn every_operation_asks_for_the_token(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let operations = Contract::with_operators().operations();
+    let guarded: Vec<_> =
+        operations.iter().filter(|known| known.template.starts_with("/operator/")).collect();
+    assert_eq!(guarded.len(), 6);
+    for operation in guarded {
+        let path = operation.path("0190d3c4-7c00-7000-8000-0000000000ab");
+        let ask = || client.ask(&operation.method, &path);
+        send(ask()).await.refused(401, "access_token_missing");
+        send(ask().header("authorization", "Bearer x")).await.refused(401, "access_token_malformed");
+        send(ask().header("authorization", "Bearer op_00")).await.refused(401, "access_token_invalid");
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::answer::Answer;
+use crate::contract::Contract;
 use crate::merchant::Ask;
 use crate::service::{NOW, ring};
 
@@ -75,6 +76,6 @@ impl Listener {
     }
 
     pub async fn get(&self, path: &str) -> Answer {
-        Ask::new(self.address, "GET", path).exchange().await
+        Ask::new(self.address, "GET", path).send_under(Contract::with_operators()).await
     }
 }
