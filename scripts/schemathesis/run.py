@@ -308,7 +308,8 @@ def run_store(store: str, options: argparse.Namespace, logs: Path) -> str:
     """The whole run of one store; returns the table of what was tried."""
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir(parents=True)
-    shutil.copy(HERE / "schemathesis.toml", logs)
+    for name in ("schemathesis.toml", "hooks.py"):
+        shutil.copy(HERE / name, logs)
     with tempfile.TemporaryDirectory(prefix=f"settle-schemathesis-{store}-") as folder, DnsStub() as dns:
         data = Path(folder)
         with Service(options.binary, database_url(store, data), data, logs, dns.address) as service:
