@@ -244,3 +244,50 @@ pub(crate) fn word(standing: Standing) -> &'static str {
         Standing::Absent(_) => "absent",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use settle_domain::ids::SettlementId;
+    use settle_domain::seams::{ManualClock, SeededEntropy};
+    use settle_outbox::Outbox;
+    use settle_outbox::wake::Wake;
+    use settle_store::conformance::fixtures;
+
+    async fn answer(health: &Health) -> (StatusCode, serde_json::Value) {
+        let response = readyz(State(health.clone())).await;
+        let status = response.status();
+        let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&body).unwrap())
+    }
+
+    /// A transaction that another one holds up stands for a database that does not answer.
+    #[tokio::test(start_paused = true)]
+    async fn a_recorder_that_is_stuck_is_not_ready_until_it_records_again() {
+        let store = settle_store_sqlite::testing::scratch().await.migrated().await;
+        let merchant = fixtures::merchant(&*store).await;
+        let (clock, entropy) = (Arc::new(ManualClock::at(fixtures::at(1))), Arc::new(SeededEntropy::new(1)));
+        let recorder = Recorder::start(Outbox::of_service(store.share(), Wake::default(), clock, entropy));
+        let health = Health::new(store.share(), Arc::default(), None, Some(recorder.clone()));
+        let ready = (StatusCode::OK, json!({ "status": "ready" }));
+        assert_eq!(answer(&health).await, ready, "it has nothing to record");
+
+        let in_the_way = store.begin().await.unwrap();
+        let settlement = fixtures::settlement(merchant, SettlementId(uuid::Uuid::nil()), fixtures::at(1));
+        let recorded = tokio::spawn(async move { recorder.record(vec![settlement]).await });
+        while health.recording_for().is_zero() {
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        tokio::time::advance(RECORDING_MAX - health.recording_for()).await;
+        assert_eq!(health.recording_for(), RECORDING_MAX);
+        assert_eq!(health.standing_still(), None, "it may take so long");
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let reason = "the recorder is stuck: the database does not finish what it is given to write";
+        let not_ready = json!({ "status": "not ready", "reason": reason });
+        assert_eq!(answer(&health).await, (StatusCode::SERVICE_UNAVAILABLE, not_ready));
+
+        drop(in_the_way);
+        assert_eq!(recorded.await.unwrap().unwrap().recorded, 1);
+        assert_eq!(answer(&health).await, ready);
+    }
+}
