@@ -8,7 +8,9 @@ use settle_domain::endpoint::Endpoint;
 use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::time::Timestamp;
-use settle_store::{Claimed, MerchantLock, NewDelivery, NewSettlement, RecordedBatch, StoreResult, Tx};
+use settle_store::{
+    Claimed, MerchantLock, NewDelivery, NewSettlement, RecordedBatch, StoreError, StoreResult, Tx,
+};
 
 use crate::wake::{ClaimsEnded, HANDED_OVER_MAX, JustCommitted, Wake};
 use crate::{Outbox, Wakes};
@@ -19,6 +21,8 @@ pub struct Work {
     tx: Box<dyn Tx>,
     outbox: Outbox,
     due: Due,
+    /// Whether it has recorded a settlement that an import under way has with other content.
+    is_reserved: bool,
 }
 
 /// What became of settlements that were to be recorded.
@@ -28,8 +32,8 @@ pub struct Completed {
     pub recorded: Vec<(MerchantId, SettlementId)>,
     /// Those whose id the merchant already has, with other content. Whoever sees one does not commit.
     pub conflicting: Vec<(MerchantId, SettlementId)>,
-    /// Those that an import has staged with other content; it may still be discarded. Whoever sees one does
-    /// not commit.
+    /// Those that an import has staged with other content; it may still be discarded. With one of them the
+    /// transaction cannot be committed: trying again later may work.
     pub reserved: Vec<(MerchantId, SettlementId)>,
     /// Merchants who are notified of those that were new.
     pub notified: HashSet<MerchantId>,
@@ -47,7 +51,7 @@ struct Due {
 
 impl Work {
     pub(crate) fn new(tx: Box<dyn Tx>, outbox: Outbox) -> Work {
-        Work { tx, outbox, due: Due::default() }
+        Work { tx, outbox, due: Due::default(), is_reserved: false }
     }
 
     /// Records completed settlements, at most [`BATCH_MAX`](settle_store::BATCH_MAX), without a word to their
@@ -59,6 +63,7 @@ impl Work {
     ) -> StoreResult<Completed> {
         let batch = self.tx.settlement_record_many(lock, settlements).await?;
         let RecordedBatch { recorded, conflicting, reserved } = batch;
+        self.is_reserved |= !reserved.is_empty();
         Ok(Completed { recorded, conflicting, reserved, ..Completed::default() })
     }
 
@@ -107,7 +112,11 @@ impl Work {
 
     /// Commits, and wakes whoever must know of what has become due.
     pub async fn commit(self) -> StoreResult<()> {
-        let Work { tx, outbox, due } = self;
+        let Work { tx, outbox, due, is_reserved } = self;
+        if is_reserved {
+            let reserved = "an import under way has one of the settlements with other content";
+            return Err(StoreError::Unavailable(reserved.into()));
+        }
         match &outbox.wakes {
             Wakes::ThisProcess(wake) => {
                 // Counted before the commit: a claim that ends later may have found what is committed now.

@@ -18,7 +18,7 @@ use settle_outbox::imports::{Staging, Step, Steps};
 use settle_outbox::recorder::{RecordError, Recorder};
 use settle_outbox::wake::Wake;
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{ImportState, NewSettlement};
+use settle_store::{ImportState, NewSettlement, StoreError};
 
 settle_testing::on_both_stores! {
     an_import_is_recorded_and_notified_in_steps,
@@ -32,6 +32,7 @@ settle_testing::on_both_stores! {
     a_clock_that_was_ahead_keeps_nothing,
     an_import_that_was_taken_for_abandoned_is_not_accepted,
     a_caller_in_conflict_with_an_import_is_refused_alone,
+    what_is_reserved_cannot_be_committed,
     the_finisher_runs_until_it_is_stopped,
 }
 
@@ -271,6 +272,23 @@ async fn a_caller_in_conflict_with_an_import_is_refused_alone(scratch: ScratchSt
     let refused = recorder.record(vec![against]).await;
     assert!(matches!(&refused, Err(RecordError::Conflicts(keys)) if *keys == [key]), "{refused:?}");
     assert_eq!(recorder.record(vec![staged]).await.unwrap().notified, 1, "the same content is fine");
+}
+
+/// Also by those who look at conflicts alone.
+async fn what_is_reserved_cannot_be_committed(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let [merchant, _] = world.merchants().await;
+    let mut staging = world.staging(true, &[], 0).await;
+    let staged = new(merchant);
+    staging.stage(std::slice::from_ref(&staged)).await.unwrap().unwrap();
+    let against = fixtures::settlement(merchant, staged.settlement_id, fixtures::at(2));
+    let mut work = world.outbox.begin().await.unwrap();
+    let lock = work.merchant_lock(&[merchant]).await.unwrap();
+    let completed = work.complete(&lock, &[against]).await.unwrap();
+    assert_eq!((completed.conflicting, completed.reserved), (vec![], vec![(merchant, staged.settlement_id)]));
+    assert!(matches!(work.commit().await, Err(StoreError::Unavailable(_))));
+    staging.accept().await.unwrap().unwrap().take_all(|_| ()).await.unwrap();
+    assert_eq!(world.totals(merchant).await, (1, 1), "what was staged");
 }
 
 async fn the_finisher_runs_until_it_is_stopped(scratch: ScratchStore) {
