@@ -174,6 +174,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_source_gains_guesses_at_the_rate_of_the_limit() {
+        let limits = Guessing { per_second: NonZeroU32::new(4), burst: NonZeroU32::new(4).unwrap() };
+        let guesses = Guesses::new(limits);
+        while guess(&guesses, source(1), WRONG).await {}
+        tokio::time::advance(Duration::from_millis(500)).await;
+        for expected in [true, true, false] {
+            assert_eq!(guess(&guesses, source(1), WRONG).await, expected);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_right_credential_gets_through_a_source_without_guesses() {
         let guesses = guesses(1);
         while guess(&guesses, source(1), WRONG).await {}
