@@ -333,6 +333,10 @@ impl Batch {
                 let known = format!("settlements are there already: {:?}", completed.conflicting);
                 return Err(StoreError::unexpected(known));
             }
+            if !completed.reserved.is_empty() {
+                // An import under way has staged them with other content: it is accepted or discarded soon.
+                return Err(StoreError::Unavailable("an import has staged these settlements".into()));
+            }
         }
         Ok(())
     }
