@@ -144,8 +144,8 @@ fn head_bytes(request: &Request<Incoming>) -> usize {
     request.method().as_str().len() + target + headers.sum::<usize>()
 }
 
-/// What the HTTP library answers to a head that does not fit its buffer, in [`unreadable`]'s words. When a read
-/// brings more than the buffer should hold, the library takes a head that is somewhat longer.
+/// What the HTTP library answers to a head that does not fit its buffer, in [`unreadable`]'s words. When a
+/// read brings more than the buffer should hold, the library takes a head that is somewhat longer.
 fn head_too_long() -> Response {
     let mut response = Response::default();
     *response.status_mut() = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;

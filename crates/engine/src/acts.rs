@@ -1,7 +1,7 @@
 //! What operators do with a payment: retry, refund, cancel, resolve, say that money came back.
 //!
-//! An act carries the version that its operator saw. Whoever says that something was not done asks the provider
-//! first never to begin it: the provider's word, not the operator's, then decides.
+//! An act carries the version that its operator saw. Whoever says that something was not done asks the
+//! provider first never to begin it: the provider's word, not the operator's, then decides.
 
 use std::sync::Arc;
 

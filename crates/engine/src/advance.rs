@@ -1,5 +1,5 @@
-//! What follows from what happened to a case: pure, without I/O. The result is everything that one transaction
-//! writes, and what the engine does once it is committed.
+//! What follows from what happened to a case: pure, without I/O. The result is everything that one
+//! transaction writes, and what the engine does once it is committed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,20 +8,23 @@ use serde::Serialize;
 use settle_domain::actor::Actor;
 use settle_domain::ids::OperationId;
 use settle_domain::ledger::{PostingFault, Postings, postings};
-use settle_domain::money::Decimal;
 use settle_domain::operation::{
     Alarm, Backoff, Class, GIVEN_UP_WATCHED_FOR, Memory, News, Next, Operation, OperationKind,
     OperationRequest, OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, Window, classify,
 };
-use settle_domain::payment::{
-    Act, Mark, Outcome, PaymentEvent, PaymentState, QuoteRefusal, Transition, TransitionFault, transition,
-};
-use settle_domain::quoting::{ProviderQuote, QuotingFault, Split, freeze, freeze_unconverted};
+use settle_domain::payment::{Mark, PaymentEvent, PaymentState, Transition, TransitionFault, transition};
+use settle_domain::quoting::{QuotingFault, Split};
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
-use settle_store::{NewSettlement, OperationChange, OperationRow, PaymentChange, StepRow, StoredCorridor};
+use settle_store::{NewSettlement, StepRow, StoredCorridor};
 
 use crate::case::{Case, Errand, Tracked, json};
+
+mod operators;
+mod quotes;
+mod written;
+
+pub use operators::Deed;
 
 /// How often an operation that was given up is still looked up.
 const WATCH_INTERVAL: Duration = Duration::from_hours(1);
@@ -67,7 +70,8 @@ pub struct Advance {
     pub class: Option<(OperationKind, Class)>,
     /// Why operations must be alerted.
     pub alerts: Vec<&'static str>,
-    /// What was seen of which operation: it is applied again if somebody else has changed the payment meanwhile.
+    /// What was seen of which operation: it is applied again if somebody else has changed the payment
+    /// meanwhile.
     pub evidence: Option<(usize, Seen, Option<Report>)>,
     seen: u64,
     by: Actor,
@@ -131,78 +135,6 @@ impl Advance {
         advance
     }
 
-    /// A provider gave a quote: the amounts are frozen, and the conversion is prepared.
-    pub fn quoted(
-        case: Case,
-        corridor: &StoredCorridor,
-        offer: ProviderQuote,
-        instance: Option<String>,
-        now: Timestamp,
-    ) -> Result<Advance, Stuck> {
-        let mut advance = Advance::of(case, Actor::Engine, now);
-        let agreed = &corridor.versioned.corridor;
-        let wanted = advance.case.payment.order.wanted();
-        match freeze(agreed, &corridor.pricing, &wanted, &offer) {
-            Ok(frozen) => {
-                let note = (wanted.outgoing_target.is_some()
-                    && frozen.fixed_side == settle_domain::quote::FixedSide::Incoming)
-                    .then_some("what came in is not what the target asks for: the incoming side is fixed");
-                advance.case.payment.quote = Some(frozen);
-                advance.agree(corridor);
-                let quote_id = offer.quote_id.clone();
-                advance.case.offer = Some(offer);
-                advance.is_priced = true;
-                advance.step(PaymentEvent::Quoted, None, note)?;
-                let order = &advance.case.payment.order;
-                let request = OperationRequest::Conversion {
-                    payin_reference: order.payin.reference().to_owned(),
-                    quote_id,
-                    sell: order.incoming,
-                    sell_amount: order.incoming_amount,
-                    buy: order.outgoing,
-                };
-                let place = advance.prepare(request, instance)?;
-                let id = advance.case.operations[place].operation.operation_id;
-                advance.step(PaymentEvent::ConversionPrepared, Some(id), None)?;
-                advance.follow = Follow::Send(place);
-            }
-            Err(fault) => advance.refuse_quote(fault)?,
-        }
-        Ok(advance)
-    }
-
-    /// What came in is what goes out: the amounts are frozen at a rate of 1, and the payout is prepared.
-    pub fn unconverted(
-        case: Case,
-        corridor: &StoredCorridor,
-        instance: Option<String>,
-        now: Timestamp,
-    ) -> Result<Advance, Stuck> {
-        let mut advance = Advance::of(case, Actor::Engine, now);
-        let wanted = advance.case.payment.order.wanted();
-        match freeze_unconverted(&corridor.versioned.corridor, &wanted) {
-            Ok(frozen) => {
-                advance.case.payment.split = Some(Split::unconverted(&frozen)?);
-                advance.case.payment.quote = Some(frozen);
-                advance.agree(corridor);
-                advance.is_priced = true;
-                advance.step(PaymentEvent::Quoted, None, None)?;
-                advance.step(PaymentEvent::ConversionSkipped, None, None)?;
-                advance.pay_out(instance)?;
-            }
-            Err(fault) => advance.refuse_quote(fault)?,
-        }
-        Ok(advance)
-    }
-
-    /// There is no quote.
-    pub fn unquoted(case: Case, refusal: QuoteRefusal, now: Timestamp) -> Result<Advance, Stuck> {
-        let mut advance = Advance::of(case, Actor::Engine, now);
-        advance.step(PaymentEvent::QuoteRefused(refusal), None, None)?;
-        advance.rest();
-        Ok(advance)
-    }
-
     /// What was bought waits for its payout: after a retry.
     pub fn payout(case: Case, instance: Option<String>, now: Timestamp) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, Actor::Engine, now);
@@ -234,8 +166,8 @@ impl Advance {
         Ok(advance)
     }
 
-    /// The shard has changed hands: nothing but what was learnt of the operation is kept, and the payment becomes
-    /// due for whoever serves it now.
+    /// The shard has changed hands: nothing but what was learnt of the operation is kept, and the payment
+    /// becomes due for whoever serves it now.
     #[must_use]
     pub fn evidence(
         case: Case,
@@ -281,98 +213,12 @@ impl Advance {
         advance
     }
 
-    /// An operator acts. `told` speaks of the provider of the operation that the payment waits for, if it waits
-    /// for one.
-    pub fn acted(case: Case, deed: &Deed, told: Option<&Told<'_>>, now: Timestamp) -> Result<Advance, Stuck> {
-        let mut advance = Advance::of(case, deed.by, now);
-        let note = Some(deed.evidence.as_str()).filter(|evidence| !evidence.is_empty());
-        let awaited = advance.case.awaited();
-        if let (Act::Resolve(outcome), Some(place)) = (deed.act, awaited) {
-            advance.bear_witness(place, outcome, deed, told)?;
-        }
-        if let (Act::Retry, Some(destination)) = (deed.act, &deed.destination_reference) {
-            advance.case.payment.order.destination_reference.clone_from(destination);
-        }
-        let operation = awaited.map(|place| advance.case.operations[place].operation.operation_id);
-        let mark = advance.step(PaymentEvent::Operator(deed.act), operation, note)?;
-        if let (Some(mark), Some(place)) = (mark, awaited) {
-            let tracked = &mut advance.case.operations[place];
-            (tracked.operation.memory.status, tracked.errand) = match mark {
-                Mark::Succeeded | Mark::Adopted(_) => (OperationStatus::Succeeded, Errand::None),
-                Mark::GivenUp => (OperationStatus::GivenUp, Errand::LookUp),
-            };
-            advance.learnt.insert(place);
-        }
-        match advance.case.payment.state {
-            PaymentState::Refunding(_) => advance.pay_back()?,
-            PaymentState::Received | PaymentState::Converted => advance.case.due_at = Some(now),
-            PaymentState::Completed { is_returned: false } => {
-                if let Some(id) = operation {
-                    advance.complete(id)?;
-                }
-                advance.rest();
-            }
-            _ => advance.rest(),
-        }
-        Ok(advance)
-    }
-
-    /// What a person says really moved.
-    fn bear_witness(
-        &mut self,
-        place: usize,
-        outcome: Outcome,
-        deed: &Deed,
-        told: Option<&Told<'_>>,
-    ) -> Result<(), Stuck> {
-        let operation = &mut self.case.operations[place].operation;
-        if deed.provider_reference.is_some() {
-            operation.provider_reference.clone_from(&deed.provider_reference);
-        }
-        if outcome == Outcome::Converted {
-            operation.bought_amount = deed.amount;
-            let bought = deed.amount.ok_or(Stuck::Lacking("the amount that was bought"))?;
-            let frozen = self.case.payment.quote.ok_or(Stuck::Lacking("its frozen amounts"))?;
-            let corridor = told.and_then(|told| told.corridor).ok_or(Stuck::Lacking("its corridor"))?;
-            self.case.payment.split = Some(Split::of(&frozen, &corridor.pricing, bought)?);
-            self.is_priced = true;
-        }
-        Ok(())
-    }
-
-    /// Prepares the refund. The engine sends it when it finds it due.
-    fn pay_back(&mut self) -> Result<(), Stuck> {
-        let order = &self.case.payment.order;
-        let request = OperationRequest::Refund {
-            asset: order.incoming,
-            amount: order.incoming_amount,
-            payin_reference: order.payin.reference().to_owned(),
-        };
-        let place = self.prepare(request, None)?;
-        self.case.operations[place].errand = Errand::Send;
-        self.case.due_at = Some(self.now);
-        Ok(())
-    }
-
     /// A step of the payment failed by our own fault, also when it was tried alone.
     pub fn failed(case: Case, waits: Backoff, now: Timestamp) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, Actor::Engine, now);
         advance.step(PaymentEvent::StepFailed, None, None)?;
         advance.wait(waits);
         Ok(advance)
-    }
-
-    fn agree(&mut self, corridor: &StoredCorridor) {
-        let payment = &mut self.case.payment;
-        payment.corridor_version.get_or_insert(corridor.versioned.version);
-        payment.provider = Some(corridor.versioned.corridor.terms().provider.clone());
-    }
-
-    fn refuse_quote(&mut self, fault: QuotingFault) -> Result<(), Stuck> {
-        let text = fault.to_string();
-        self.step(PaymentEvent::QuoteRefused(QuoteRefusal::Refused), None, Some(&text))?;
-        self.rest();
-        Ok(())
     }
 
     /// Prepares a payout, and sends it once that is committed.
@@ -620,23 +466,6 @@ impl Advance {
     }
 }
 
-/// What an operator does.
-#[derive(Debug, Clone)]
-pub struct Deed {
-    /// What.
-    pub act: Act,
-    /// Who.
-    pub by: Actor,
-    /// Why, and how the operator knows.
-    pub evidence: String,
-    /// Another destination of a retry.
-    pub destination_reference: Option<String>,
-    /// What was bought, as the operator says.
-    pub amount: Option<Decimal>,
-    /// The provider's name for the operation, as the operator says.
-    pub provider_reference: Option<String>,
-}
-
 /// What the engine knows of the provider when something was seen.
 #[derive(Debug, Clone)]
 pub struct Told<'a> {
@@ -650,60 +479,4 @@ pub struct Told<'a> {
     pub may_send: bool,
     /// How long to wait.
     pub waits: Backoff,
-}
-
-/// What a transaction writes.
-impl Advance {
-    /// The change of the payment.
-    #[must_use]
-    pub fn change(&self) -> PaymentChange {
-        PaymentChange {
-            merchant_id: self.case.merchant_id(),
-            payment_id: self.case.payment.payment_id,
-            seen: self.seen,
-            standing: self.case.standing(),
-        }
-    }
-
-    /// The new lines of the timeline.
-    #[must_use]
-    pub fn steps(&self) -> &[StepRow] {
-        &self.steps
-    }
-
-    /// What is posted.
-    #[must_use]
-    pub fn postings(&self) -> &[Postings] {
-        &self.postings
-    }
-
-    /// The operations that are prepared.
-    pub fn prepared(&self) -> impl Iterator<Item = OperationRow> + '_ {
-        self.prepared.iter().map(|place| self.case.operations[*place].row())
-    }
-
-    /// What was learnt of operations that were there before.
-    pub fn learnt(&self) -> impl Iterator<Item = OperationChange> + '_ {
-        let known = self.learnt.iter().filter(|place| !self.prepared.contains(place));
-        known.map(|place| self.case.operations[*place].change())
-    }
-
-    /// The internal pricing, if it has changed.
-    #[must_use]
-    pub fn pricing(&self) -> Option<String> {
-        self.is_priced.then(|| self.case.pricing())
-    }
-
-    /// The settlement that it completes.
-    #[must_use]
-    pub fn settlement(&self) -> Option<&NewSettlement> {
-        self.settlement.as_ref()
-    }
-
-    /// The case once it is committed.
-    #[must_use]
-    pub fn committed(mut self) -> (Case, Follow) {
-        self.case.payment.version = self.seen + 1;
-        (self.case, self.follow)
-    }
 }

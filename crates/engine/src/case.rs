@@ -9,17 +9,22 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use settle_domain::corridor::CorridorVersion;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
-use settle_domain::ledger::{Held, Late};
-use settle_domain::money::{Asset, Decimal};
+use settle_domain::ledger::Late;
 use settle_domain::operation::{
     Memory, Operation, OperationKind, OperationRequest, OperationStatus, Promise,
 };
 use settle_domain::payment::{PayIn, Payment, PaymentOrder, PaymentState, StateParts};
-use settle_domain::quote::{FixedSide, Quote};
-use settle_domain::quoting::{FrozenQuote, ProviderQuote, Split};
+use settle_domain::quoting::ProviderQuote;
 use settle_domain::time::Timestamp;
 use settle_store::{OperationChange, OperationRow, PaymentRow, PaymentStanding, StoreError, StoreResult};
 use tokio::time::Instant;
+
+mod stored;
+
+use stored::{
+    StoredLate, StoredMemory, StoredOffer, StoredOrder, StoredPricing, StoredProgress, StoredQuote,
+    StoredSplit,
+};
 
 /// A payment in hand.
 #[derive(Debug, Clone)]
@@ -344,157 +349,6 @@ impl Case {
     pub fn awaited_status(&self) -> Option<OperationStatus> {
         self.awaited().map(|place| self.operations[place].operation.memory.status)
     }
-}
-
-/// What came in, in the store.
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredOrder {
-    incoming_currency: Asset,
-    incoming_amount: Decimal,
-    outgoing_currency: Asset,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    outgoing_amount: Option<Decimal>,
-    destination_reference: String,
-    occurred_at: Timestamp,
-}
-
-/// What the engine remembers of a payment, in the store.
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredProgress {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    unknown: Option<OperationKind>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    held: Option<Held>,
-    #[serde(default)]
-    is_returned: bool,
-    #[serde(default)]
-    expired_quotes: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    late: Option<StoredLate>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    corridor_version: Option<u32>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    quote: Option<StoredQuote>,
-    /// Where to, also after a retry with another destination.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    destination_reference: Option<String>,
-    steps: u32,
-    #[serde(default)]
-    tries: u32,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredLate {
-    kind: OperationKind,
-    moved: bool,
-}
-
-/// The frozen amounts, in the store.
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredQuote {
-    fixed_side: FixedSide,
-    conversion_rate: Decimal,
-    fee_percentage: Decimal,
-    incoming_amount: Decimal,
-    gross: Decimal,
-    fee_percentage_amount: Decimal,
-    fee_fixed: Decimal,
-    outgoing_amount: Decimal,
-}
-
-impl StoredQuote {
-    fn of(frozen: FrozenQuote) -> StoredQuote {
-        let FrozenQuote { fixed_side, conversion_rate, fee_percentage, quote } = frozen;
-        let Quote { incoming_amount, gross, fee_percentage_amount, fee_fixed, outgoing_amount } = quote;
-        StoredQuote {
-            fixed_side,
-            conversion_rate,
-            fee_percentage,
-            incoming_amount,
-            gross,
-            fee_percentage_amount,
-            fee_fixed,
-            outgoing_amount,
-        }
-    }
-
-    fn into_domain(self) -> FrozenQuote {
-        let StoredQuote { fixed_side, conversion_rate, fee_percentage, .. } = self;
-        let StoredQuote { incoming_amount, gross, fee_percentage_amount, fee_fixed, outgoing_amount, .. } =
-            self;
-        let quote = Quote { incoming_amount, gross, fee_percentage_amount, fee_fixed, outgoing_amount };
-        FrozenQuote { fixed_side, conversion_rate, fee_percentage, quote }
-    }
-}
-
-/// The provider's offer, and how what was bought is divided, in the store.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct StoredPricing {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    offer: Option<StoredOffer>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    split: Option<StoredSplit>,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredOffer {
-    quote_id: String,
-    sell_amount: Decimal,
-    buy_amount: Decimal,
-    rate: Option<Decimal>,
-    expires_at: Timestamp,
-}
-
-impl StoredOffer {
-    fn of(offer: &ProviderQuote) -> StoredOffer {
-        let ProviderQuote { quote_id, sell_amount, buy_amount, rate, expires_at } = offer.clone();
-        StoredOffer { quote_id, sell_amount, buy_amount, rate, expires_at }
-    }
-
-    fn into_domain(self) -> ProviderQuote {
-        let StoredOffer { quote_id, sell_amount, buy_amount, rate, expires_at } = self;
-        ProviderQuote { quote_id, sell_amount, buy_amount, rate, expires_at }
-    }
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredSplit {
-    bought: Decimal,
-    shortfall: Decimal,
-    payable: Decimal,
-    fees: Decimal,
-    spread: Decimal,
-    commission: Decimal,
-}
-
-impl StoredSplit {
-    fn of(split: Split) -> StoredSplit {
-        let Split { bought, shortfall, payable, fees, spread, commission } = split;
-        StoredSplit { bought, shortfall, payable, fees, spread, commission }
-    }
-
-    fn into_domain(self) -> Split {
-        let StoredSplit { bought, shortfall, payable, fees, spread, commission } = self;
-        Split { bought, shortfall, payable, fees, spread, commission }
-    }
-}
-
-/// What was learnt of an operation, in the store.
-#[derive(Debug, Serialize, Deserialize)]
-struct StoredMemory {
-    #[serde(default)]
-    was_unknown: bool,
-    #[serde(default)]
-    was_accepted: bool,
-    #[serde(default)]
-    is_late: bool,
-    errand: Errand,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    instance: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    provider_reference: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    bought_amount: Option<Decimal>,
 }
 
 #[expect(clippy::expect_used, reason = "strings, numbers and flags cannot fail to serialize into memory")]

@@ -19,13 +19,13 @@
 //! transactions: received; quoted and converting; converted and paying out; completed with its settlement and
 //! its notification.
 //!
-//! **Who sent it, knows.** A commit marks an operation as being sent ([`case::Errand::Sending`]). Only the task
-//! that made the mark sends. Whoever finds it, because a process died or lost its shard, treats the send as one
-//! whose answer was lost, and looks it up.
+//! **Who sent it, knows.** A commit marks an operation as being sent ([`case::Errand::Sending`]). Only the
+//! task that made the mark sends. Whoever finds it, because a process died or lost its shard, treats the send
+//! as one whose answer was lost, and looks it up.
 //!
-//! **What was learnt is kept.** The shard's token and the payment's version fence a step. If they do not hold any
-//! more, what was learnt of the operation is recorded all the same, and the payment becomes due: whoever serves
-//! it now goes on from there.
+//! **What was learnt is kept.** The shard's token and the payment's version fence a step. If they do not hold
+//! any more, what was learnt of the operation is recorded all the same, and the payment becomes due: whoever
+//! serves it now goes on from there.
 
 pub mod acts;
 pub mod advance;

@@ -1,5 +1,5 @@
-//! Takes one case as far as it goes: decides what is to be done, calls the provider, records what came of it, and
-//! again, until the payment waits or is done.
+//! Takes one case as far as it goes: decides what is to be done, calls the provider, records what came of it,
+//! and again, until the payment waits or is done.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,7 +125,8 @@ fn errand(case: &Case, place: usize) -> Errands {
     }
 }
 
-/// Why a life ended before its payment waited or was done. The payment stays due: whoever claims it next goes on.
+/// Why a life ended before its payment waited or was done. The payment stays due: whoever claims it next goes
+/// on.
 #[derive(Debug, thiserror::Error)]
 pub enum LifeError {
     /// The store failed.
@@ -283,8 +284,8 @@ impl Means {
         Ok(advance)
     }
 
-    /// Writes an advance. If somebody else has changed the payment meanwhile, what was learnt of the operation is
-    /// applied to the payment as it is now. `None` when the life is over.
+    /// Writes an advance. If somebody else has changed the payment meanwhile, what was learnt of the
+    /// operation is applied to the payment as it is now. `None` when the life is over.
     async fn record(&self, advance: Advance, lease: ShardLease) -> Result<Option<(Case, Follow)>, LifeError> {
         let mut advance = advance;
         let mut fence = Some(lease);

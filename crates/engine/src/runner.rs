@@ -1,8 +1,8 @@
 //! Claims payments that are due in the shards that this process holds, and gives each a life of its own.
 //!
 //! The table of payments is the queue, as the table of deliveries is the dispatcher's: a claim is a read, and
-//! whoever holds a shard is alone in it and knows what it has in hand. Merchants take turns, each with a bounded
-//! number of payments in hand, and all together have a bounded number.
+//! whoever holds a shard is alone in it and knows what it has in hand. Merchants take turns, each with a
+//! bounded number of payments in hand, and all together have a bounded number.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;

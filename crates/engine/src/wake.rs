@@ -1,5 +1,5 @@
-//! Tells the engine of this process that payments have come. Only a hint: a look every second finds what a lost
-//! one announced.
+//! Tells the engine of this process that payments have come. Only a hint: a look every second finds what a
+//! lost one announced.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -33,7 +33,8 @@ pub fn of_send(
     }
 }
 
-/// What was seen of a look-up. The word of another memory than the one that the operation was sent to is none.
+/// What was seen of a look-up. The word of another memory than the one that the operation was sent to is
+/// none.
 #[must_use]
 pub fn of_look_up(
     seen: Seen<Operation>,
@@ -80,7 +81,8 @@ pub enum Quoted {
     Blocked(Blocked),
 }
 
-/// What was seen of a question for a quote. Nothing is executed by one, so whatever is unclear is asked again.
+/// What was seen of a question for a quote. Nothing is executed by one, so whatever is unclear is asked
+/// again.
 #[must_use]
 pub fn of_quote(seen: Seen<Quote>) -> Quoted {
     match seen {

@@ -15,8 +15,8 @@ use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
-    // The age is counted by the server's clock, as the time of the preparation is. The limit keeps the planner
-    // from reading all operations in the order that is asked for.
+    // The age is counted by the server's clock, as the time of the preparation is. The limit keeps the
+    // planner from reading all operations in the order that is asked for.
     hot OF_MANY = "
         SELECT o.merchant_id, o.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status, o.is_live,
                greatest(0, extract(epoch FROM clock_timestamp() - o.prepared_at) * 1000000)::bigint,

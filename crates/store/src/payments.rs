@@ -1,12 +1,12 @@
 //! Payments: pay-ins on their way through the engine, their queue and their timeline.
 //!
-//! The store keeps in columns what it searches and fences by, and the rest as JSON that only the engine reads:
-//! what came in (`request`, which never changes) and what happened so far (`progress`).
+//! The store keeps in columns what it searches and fences by, and the rest as JSON that only the engine
+//! reads: what came in (`request`, which never changes) and what happened so far (`progress`).
 //!
 //! The table is the engine's queue, as the table of deliveries is the dispatcher's: `due_at` says when the
 //! engine has to do something. While the engine has a payment in hand `due_at` stays in the past, so that
-//! whoever takes over after a crash finds it at once, and no index changes with every step. A claim is a read;
-//! recording a step is fenced by the shard's token and by the version that the engine saw.
+//! whoever takes over after a crash finds it at once, and no index changes with every step. A claim is a
+//! read; recording a step is fenced by the shard's token and by the version that the engine saw.
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, PaymentId};
@@ -90,8 +90,8 @@ pub enum PaymentCreated {
     New,
     /// The same was there already.
     Same,
-    /// Its pay-in is there already with other content or for another merchant, or a settlement with its id was
-    /// recorded by hand. The caller must then roll back.
+    /// Its pay-in is there already with other content or for another merchant, or a settlement with its id
+    /// was recorded by hand. The caller must then roll back.
     Conflict,
 }
 

@@ -1,8 +1,8 @@
 //! The outermost layer of a listener. It gives each request an id and a time limit, turns panics into errors,
 //! writes the error envelope, logs one line and counts.
 //!
-//! Input that is not HTTP gets the envelope too, from a request that stands for it (`server/unreadable.rs`), and
-//! the end of its connection.
+//! Input that is not HTTP gets the envelope too, from a request that stands for it (`server/unreadable.rs`),
+//! and the end of its connection.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

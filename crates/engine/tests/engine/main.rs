@@ -3,33 +3,22 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use settle_domain::actor::Actor;
-use settle_domain::corridor::{ALERT_AFTER, Corridor, CorridorTerms};
-use settle_domain::ids::{MerchantId, OperationId, PaymentId};
-use settle_domain::ledger::{Account, SignedAmount};
-use settle_domain::operation::{Backoff, OperationKind, OperationStatus};
-use settle_domain::payment::{PayIn, PaymentOrder, StateName};
-use settle_domain::pricing::CorridorPricing;
+use settle_domain::ids::{MerchantId, OperationId};
+use settle_domain::ledger::Account;
+use settle_domain::operation::{OperationKind, OperationStatus};
+use settle_domain::payment::{PaymentOrder, StateName};
 use settle_domain::reason::{Blocked, Reason};
-use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_engine::advance::Advance;
-use settle_engine::case::Case;
-use settle_engine::life::{Corridors, Means, live};
-use settle_engine::providers::{Providers, Station};
-use settle_engine::wake::EngineWake;
-use settle_engine::writer::{CreateError, Writer};
-use settle_outbox::Outbox;
-use settle_outbox::wake::Wake;
+use settle_engine::life::live;
+use settle_engine::writer::CreateError;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{NewCorridor, OperationRow, PaymentRow, Presence, ShardLease, Store};
 
 mod desk;
+mod world;
 
-use desk::{Desk, Lie};
+use desk::Lie;
+use world::{World, at, lease};
 
 settle_testing::on_both_stores! {
     a_payment_is_converted_paid_out_and_settled,
@@ -50,165 +39,6 @@ settle_testing::on_both_stores! {
     after_the_window_it_is_voided_and_never_sent_again,
     a_node_that_lost_its_shard_keeps_what_it_learnt,
     equal_codes_skip_the_conversion,
-}
-
-struct World {
-    store: ScratchStore,
-    desk: Arc<Desk>,
-    means: Means,
-    writer: Writer,
-    clock: Arc<ManualClock>,
-    merchant: MerchantId,
-    lease: ShardLease,
-    _presence: Box<dyn Presence>,
-}
-
-fn at(second: u64) -> settle_domain::time::Timestamp {
-    fixtures::at(second)
-}
-
-impl World {
-    async fn new(scratch: ScratchStore) -> World {
-        let store = scratch.migrated().await;
-        let merchant = fixtures::merchant(&*store).await;
-        let clock = Arc::new(ManualClock::at(at(0)));
-        let outbox = Outbox::of_service(
-            store.share(),
-            Wake::default(),
-            clock.clone(),
-            Arc::new(SeededEntropy::new(20_261_116)),
-        );
-        let writer = Writer::start(outbox, EngineWake::default(), clock.clone());
-        let desk = Arc::new(Desk::default());
-        let station =
-            Station::new("desk".parse().unwrap(), desk.clone(), clock.clone(), Duration::from_hours(24));
-        let means = Means {
-            store: store.share(),
-            writer: writer.clone(),
-            providers: Providers::new([station]),
-            clock: clock.clone(),
-            waits: Backoff::default(),
-            corridors: Corridors::default(),
-        };
-        let keeper = fixtures::unique_keeper_id();
-        let presence = store.presence(keeper).await.unwrap().expect("nobody else sends");
-        let lease = lease(&*store, keeper, merchant).await;
-        World { store, desk, means, writer, clock, merchant, lease, _presence: presence }
-    }
-
-    async fn corridor(&self, incoming: &str, outgoing: &str, spread: &str) {
-        let terms = CorridorTerms {
-            incoming: incoming.parse().unwrap(),
-            outgoing: outgoing.parse().unwrap(),
-            fee_percentage: "1.5".parse().unwrap(),
-            fee_fixed: "0.25".parse().unwrap(),
-            minimum: None,
-            maximum: None,
-            provider: "desk".parse().unwrap(),
-            alert_after: ALERT_AFTER,
-        };
-        let new = NewCorridor {
-            merchant_id: self.merchant,
-            corridor: Corridor::new(terms).unwrap(),
-            pricing: CorridorPricing::new(spread.parse().unwrap(), None, None).unwrap(),
-            made_by: Actor::Command,
-            made_at: at(0),
-        };
-        let mut tx = self.store.begin().await.unwrap();
-        let lock = tx.merchant_lock(&[self.merchant]).await.unwrap();
-        tx.corridor_put(&lock, &new).await.unwrap();
-        tx.commit().await.unwrap();
-    }
-
-    fn order(&self, reference: &str, outgoing: &str) -> PaymentOrder {
-        PaymentOrder {
-            merchant_id: self.merchant,
-            payin: PayIn::new(None, format!("{reference} of {}", self.merchant)).unwrap(),
-            incoming: "BRL".parse().unwrap(),
-            incoming_amount: "1000.00".parse().unwrap(),
-            outgoing: outgoing.parse().unwrap(),
-            outgoing_target: None,
-            destination_reference: "wallet".to_owned(),
-            occurred_at: at(0),
-        }
-    }
-
-    async fn receive(&self, order: PaymentOrder) -> Result<PaymentId, CreateError> {
-        let case = Case::received(order.checked().unwrap(), self.means.clock.now());
-        let advance = Advance::received(case, Actor::Command, self.means.clock.now()).unwrap();
-        Ok(self.writer.create(vec![advance]).await?[0].payment_id)
-    }
-
-    /// Takes the payment as far as it goes now.
-    async fn go(&self, payment: PaymentId) -> PaymentRow {
-        let case = self.means.read(self.merchant, payment).await.unwrap().unwrap();
-        live(&self.means, case, self.lease).await.unwrap();
-        self.row(payment).await
-    }
-
-    /// Waits until the payment is due, and takes it on.
-    async fn go_when_due(&self, payment: PaymentId) -> PaymentRow {
-        let due = self.row(payment).await.standing.due_at.expect("it is due again");
-        self.clock.set(due);
-        self.go(payment).await
-    }
-
-    async fn row(&self, payment: PaymentId) -> PaymentRow {
-        self.store.payment_find(self.merchant, payment).await.unwrap().unwrap()
-    }
-
-    async fn operations(&self, payment: PaymentId) -> Vec<OperationRow> {
-        self.store.operation_of_many(&[(self.merchant, payment)], self.means.clock.now()).await.unwrap()
-    }
-
-    async fn balance(&self, account: Account, asset: &str) -> String {
-        let asset = asset.parse().unwrap();
-        let balances = self.store.balance_of(self.merchant).await.unwrap();
-        let found = balances.iter().find(|balance| balance.account == account && balance.asset == asset);
-        found.map_or_else(|| SignedAmount::zero(asset), |balance| balance.amount).to_string()
-    }
-
-    async fn settled(&self) -> usize {
-        fixtures::settlements(&*self.store, self.merchant, 100, 0).await.rows.len()
-    }
-
-    /// A payment of a merchant with a corridor, and the desk's lies about its payout.
-    async fn paying(&self, lies: &[Lie]) -> PaymentId {
-        self.corridor("BRL", "USDC", "0").await;
-        self.desk.lies(Asked::Payout, lies);
-        self.receive(self.order("pix", "USDC")).await.unwrap()
-    }
-
-    /// Every asset sums to zero, and nothing is negative that may not be.
-    async fn assert_books(&self) {
-        let balances = self.store.balance_of(self.merchant).await.unwrap();
-        for asset in settle_domain::money::Asset::ALL {
-            let amounts = balances.iter().filter(|balance| balance.asset == asset);
-            let sum =
-                amounts.fold(SignedAmount::zero(asset), |sum, balance| sum.plus(balance.amount).unwrap());
-            assert!(sum.is_zero(), "{asset}: {sum}");
-        }
-        let wrong = balances.iter().find(|row| row.amount.is_negative() && !row.account.may_be_negative());
-        assert!(wrong.is_none(), "{wrong:?}");
-    }
-
-    async fn assert_completed_once(&self, payment: PaymentId) {
-        let row = self.row(payment).await;
-        assert_eq!((row.standing.state, row.standing.due_at), (StateName::Completed, None));
-        assert_eq!(self.desk.executed(Asked::Conversion).len(), 1, "converted once");
-        assert_eq!(self.desk.executed(Asked::Payout).len(), 1, "paid once");
-        assert_eq!(self.settled().await, 1);
-        assert_eq!(self.balance(Account::Paid, "USDC").await, "181.149631");
-        self.assert_books().await;
-    }
-}
-
-async fn lease(store: &dyn Store, keeper: settle_domain::ids::KeeperId, merchant: MerchantId) -> ShardLease {
-    let mut tx = store.begin().await.unwrap();
-    let leases = tx.queue_lease(keeper, Duration::from_mins(1)).await.unwrap();
-    tx.commit().await.unwrap();
-    let shard = settle_store::Shard::of(merchant);
-    *leases.held.iter().find(|lease| lease.shard == shard).expect("a lone keeper holds every shard")
 }
 
 async fn a_payment_is_converted_paid_out_and_settled(scratch: ScratchStore) {
@@ -307,7 +137,8 @@ async fn what_was_never_begun_is_sent_again_with_the_same_key(scratch: ScratchSt
     assert_eq!(world.desk.sends(), 3);
 }
 
-/// The provider says that it does not know it, and executes it all the same when it is sent again: the key protects.
+/// The provider says that it does not know it, and executes it all the same when it is sent again: the key
+/// protects.
 async fn a_late_execution_is_not_paid_again(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let payment = world.paying(&[Lie::Late, Lie::Dropped]).await;

@@ -69,8 +69,8 @@ async fn due_at(store: &dyn Store, merchant: MerchantId) -> Option<Timestamp> {
     due.iter().find(|due| due.merchant_id == merchant).map(|due| due.due_at)
 }
 
-/// The same again is fine; a pay-in is one payment, whoever's it is said to be; a settlement that was recorded by
-/// hand is not made again.
+/// The same again is fine; a pay-in is one payment, whoever's it is said to be; a settlement that was
+/// recorded by hand is not made again.
 pub async fn a_pay_in_is_one_payment(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     let first = payment(one, "pix 1", at(1));

@@ -1,0 +1,103 @@
+//! Advances by operators.
+
+use settle_domain::actor::Actor;
+use settle_domain::money::Decimal;
+use settle_domain::operation::{OperationRequest, OperationStatus};
+use settle_domain::payment::{Act, Mark, Outcome, PaymentEvent, PaymentState};
+use settle_domain::quoting::Split;
+use settle_domain::time::Timestamp;
+
+use super::{Advance, Stuck, Told};
+use crate::case::{Case, Errand};
+
+/// What an operator does.
+#[derive(Debug, Clone)]
+pub struct Deed {
+    /// What.
+    pub act: Act,
+    /// Who.
+    pub by: Actor,
+    /// Why, and how the operator knows.
+    pub evidence: String,
+    /// Another destination of a retry.
+    pub destination_reference: Option<String>,
+    /// What was bought, as the operator says.
+    pub amount: Option<Decimal>,
+    /// The provider's name for the operation, as the operator says.
+    pub provider_reference: Option<String>,
+}
+
+impl Advance {
+    /// An operator acts. `told` speaks of the provider of the operation that the payment waits for, if it
+    /// waits for one.
+    pub fn acted(case: Case, deed: &Deed, told: Option<&Told<'_>>, now: Timestamp) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, deed.by, now);
+        let note = Some(deed.evidence.as_str()).filter(|evidence| !evidence.is_empty());
+        let awaited = advance.case.awaited();
+        if let (Act::Resolve(outcome), Some(place)) = (deed.act, awaited) {
+            advance.bear_witness(place, outcome, deed, told)?;
+        }
+        if let (Act::Retry, Some(destination)) = (deed.act, &deed.destination_reference) {
+            advance.case.payment.order.destination_reference.clone_from(destination);
+        }
+        let operation = awaited.map(|place| advance.case.operations[place].operation.operation_id);
+        let mark = advance.step(PaymentEvent::Operator(deed.act), operation, note)?;
+        if let (Some(mark), Some(place)) = (mark, awaited) {
+            let tracked = &mut advance.case.operations[place];
+            (tracked.operation.memory.status, tracked.errand) = match mark {
+                Mark::Succeeded | Mark::Adopted(_) => (OperationStatus::Succeeded, Errand::None),
+                Mark::GivenUp => (OperationStatus::GivenUp, Errand::LookUp),
+            };
+            advance.learnt.insert(place);
+        }
+        match advance.case.payment.state {
+            PaymentState::Refunding(_) => advance.pay_back()?,
+            PaymentState::Received | PaymentState::Converted => advance.case.due_at = Some(now),
+            PaymentState::Completed { is_returned: false } => {
+                if let Some(id) = operation {
+                    advance.complete(id)?;
+                }
+                advance.rest();
+            }
+            _ => advance.rest(),
+        }
+        Ok(advance)
+    }
+
+    /// What a person says really moved.
+    fn bear_witness(
+        &mut self,
+        place: usize,
+        outcome: Outcome,
+        deed: &Deed,
+        told: Option<&Told<'_>>,
+    ) -> Result<(), Stuck> {
+        let operation = &mut self.case.operations[place].operation;
+        if deed.provider_reference.is_some() {
+            operation.provider_reference.clone_from(&deed.provider_reference);
+        }
+        if outcome == Outcome::Converted {
+            operation.bought_amount = deed.amount;
+            let bought = deed.amount.ok_or(Stuck::Lacking("the amount that was bought"))?;
+            let frozen = self.case.payment.quote.ok_or(Stuck::Lacking("its frozen amounts"))?;
+            let corridor = told.and_then(|told| told.corridor).ok_or(Stuck::Lacking("its corridor"))?;
+            self.case.payment.split = Some(Split::of(&frozen, &corridor.pricing, bought)?);
+            self.is_priced = true;
+        }
+        Ok(())
+    }
+
+    /// Prepares the refund. The engine sends it when it finds it due.
+    fn pay_back(&mut self) -> Result<(), Stuck> {
+        let order = &self.case.payment.order;
+        let request = OperationRequest::Refund {
+            asset: order.incoming,
+            amount: order.incoming_amount,
+            payin_reference: order.payin.reference().to_owned(),
+        };
+        let place = self.prepare(request, None)?;
+        self.case.operations[place].errand = Errand::Send;
+        self.case.due_at = Some(self.now);
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! Advances by a quote: the amounts are frozen, or there is none.
+
+use settle_domain::actor::Actor;
+use settle_domain::operation::OperationRequest;
+use settle_domain::payment::{PaymentEvent, QuoteRefusal};
+use settle_domain::quote::FixedSide;
+use settle_domain::quoting::{ProviderQuote, QuotingFault, Split, freeze, freeze_unconverted};
+use settle_domain::time::Timestamp;
+use settle_store::StoredCorridor;
+
+use super::{Advance, Follow, Stuck};
+use crate::case::Case;
+
+impl Advance {
+    /// A provider gave a quote: the amounts are frozen, and the conversion is prepared.
+    pub fn quoted(
+        case: Case,
+        corridor: &StoredCorridor,
+        offer: ProviderQuote,
+        instance: Option<String>,
+        now: Timestamp,
+    ) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        let agreed = &corridor.versioned.corridor;
+        let wanted = advance.case.payment.order.wanted();
+        match freeze(agreed, &corridor.pricing, &wanted, &offer) {
+            Ok(frozen) => {
+                let note = (wanted.outgoing_target.is_some() && frozen.fixed_side == FixedSide::Incoming)
+                    .then_some("what came in is not what the target asks for: the incoming side is fixed");
+                advance.case.payment.quote = Some(frozen);
+                advance.agree(corridor);
+                let quote_id = offer.quote_id.clone();
+                advance.case.offer = Some(offer);
+                advance.is_priced = true;
+                advance.step(PaymentEvent::Quoted, None, note)?;
+                let order = &advance.case.payment.order;
+                let request = OperationRequest::Conversion {
+                    payin_reference: order.payin.reference().to_owned(),
+                    quote_id,
+                    sell: order.incoming,
+                    sell_amount: order.incoming_amount,
+                    buy: order.outgoing,
+                };
+                let place = advance.prepare(request, instance)?;
+                let id = advance.case.operations[place].operation.operation_id;
+                advance.step(PaymentEvent::ConversionPrepared, Some(id), None)?;
+                advance.follow = Follow::Send(place);
+            }
+            Err(fault) => advance.refuse_quote(fault)?,
+        }
+        Ok(advance)
+    }
+
+    /// What came in is what goes out: the amounts are frozen at a rate of 1, and the payout is prepared.
+    pub fn unconverted(
+        case: Case,
+        corridor: &StoredCorridor,
+        instance: Option<String>,
+        now: Timestamp,
+    ) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        let wanted = advance.case.payment.order.wanted();
+        match freeze_unconverted(&corridor.versioned.corridor, &wanted) {
+            Ok(frozen) => {
+                advance.case.payment.split = Some(Split::unconverted(&frozen)?);
+                advance.case.payment.quote = Some(frozen);
+                advance.agree(corridor);
+                advance.is_priced = true;
+                advance.step(PaymentEvent::Quoted, None, None)?;
+                advance.step(PaymentEvent::ConversionSkipped, None, None)?;
+                advance.pay_out(instance)?;
+            }
+            Err(fault) => advance.refuse_quote(fault)?,
+        }
+        Ok(advance)
+    }
+
+    /// There is no quote.
+    pub fn unquoted(case: Case, refusal: QuoteRefusal, now: Timestamp) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.step(PaymentEvent::QuoteRefused(refusal), None, None)?;
+        advance.rest();
+        Ok(advance)
+    }
+
+    fn agree(&mut self, corridor: &StoredCorridor) {
+        let payment = &mut self.case.payment;
+        payment.corridor_version.get_or_insert(corridor.versioned.version);
+        payment.provider = Some(corridor.versioned.corridor.terms().provider.clone());
+    }
+
+    fn refuse_quote(&mut self, fault: QuotingFault) -> Result<(), Stuck> {
+        let text = fault.to_string();
+        self.step(PaymentEvent::QuoteRefused(QuoteRefusal::Refused), None, Some(&text))?;
+        self.rest();
+        Ok(())
+    }
+}

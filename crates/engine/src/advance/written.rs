@@ -1,0 +1,62 @@
+//! What a transaction writes of an advance.
+
+use settle_domain::ledger::Postings;
+use settle_store::{NewSettlement, OperationChange, OperationRow, PaymentChange, StepRow};
+
+use super::{Advance, Follow};
+use crate::case::Case;
+
+impl Advance {
+    /// The change of the payment.
+    #[must_use]
+    pub fn change(&self) -> PaymentChange {
+        PaymentChange {
+            merchant_id: self.case.merchant_id(),
+            payment_id: self.case.payment.payment_id,
+            seen: self.seen,
+            standing: self.case.standing(),
+        }
+    }
+
+    /// The new lines of the timeline.
+    #[must_use]
+    pub fn steps(&self) -> &[StepRow] {
+        &self.steps
+    }
+
+    /// What is posted.
+    #[must_use]
+    pub fn postings(&self) -> &[Postings] {
+        &self.postings
+    }
+
+    /// The operations that are prepared.
+    pub fn prepared(&self) -> impl Iterator<Item = OperationRow> + '_ {
+        self.prepared.iter().map(|place| self.case.operations[*place].row())
+    }
+
+    /// What was learnt of operations that were there before.
+    pub fn learnt(&self) -> impl Iterator<Item = OperationChange> + '_ {
+        let known = self.learnt.iter().filter(|place| !self.prepared.contains(place));
+        known.map(|place| self.case.operations[*place].change())
+    }
+
+    /// The internal pricing, if it has changed.
+    #[must_use]
+    pub fn pricing(&self) -> Option<String> {
+        self.is_priced.then(|| self.case.pricing())
+    }
+
+    /// The settlement that it completes.
+    #[must_use]
+    pub fn settlement(&self) -> Option<&NewSettlement> {
+        self.settlement.as_ref()
+    }
+
+    /// The case once it is committed.
+    #[must_use]
+    pub fn committed(mut self) -> (Case, Follow) {
+        self.case.payment.version = self.seen + 1;
+        (self.case, self.follow)
+    }
+}

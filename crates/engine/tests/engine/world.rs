@@ -1,0 +1,187 @@
+//! A store with a merchant, an engine and a provider that lies, and what a test asks of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use settle_domain::actor::Actor;
+use settle_domain::corridor::{ALERT_AFTER, Corridor, CorridorTerms};
+use settle_domain::ids::{KeeperId, MerchantId, PaymentId};
+use settle_domain::ledger::{Account, SignedAmount};
+use settle_domain::money::Asset;
+use settle_domain::operation::Backoff;
+use settle_domain::payment::{PayIn, PaymentOrder, StateName};
+use settle_domain::pricing::CorridorPricing;
+use settle_domain::seams::{ManualClock, SeededEntropy};
+use settle_domain::time::Timestamp;
+use settle_engine::advance::Advance;
+use settle_engine::case::Case;
+use settle_engine::life::{Corridors, Means, live};
+use settle_engine::providers::{Providers, Station};
+use settle_engine::wake::EngineWake;
+use settle_engine::writer::{CreateError, Writer};
+use settle_outbox::Outbox;
+use settle_outbox::wake::Wake;
+use settle_provider::wire::OperationKind as Asked;
+use settle_store::conformance::{ScratchStore, fixtures};
+use settle_store::{NewCorridor, OperationRow, PaymentRow, Presence, Shard, ShardLease, Store};
+
+use crate::desk::{Desk, Lie};
+
+pub(crate) struct World {
+    pub(crate) store: ScratchStore,
+    pub(crate) desk: Arc<Desk>,
+    pub(crate) means: Means,
+    pub(crate) writer: Writer,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) merchant: MerchantId,
+    pub(crate) lease: ShardLease,
+    _presence: Box<dyn Presence>,
+}
+
+pub(crate) fn at(second: u64) -> Timestamp {
+    fixtures::at(second)
+}
+
+impl World {
+    pub(crate) async fn new(scratch: ScratchStore) -> World {
+        let store = scratch.migrated().await;
+        let merchant = fixtures::merchant(&*store).await;
+        let clock = Arc::new(ManualClock::at(at(0)));
+        let outbox = Outbox::of_service(
+            store.share(),
+            Wake::default(),
+            clock.clone(),
+            Arc::new(SeededEntropy::new(20_261_116)),
+        );
+        let writer = Writer::start(outbox, EngineWake::default(), clock.clone());
+        let desk = Arc::new(Desk::default());
+        let station =
+            Station::new("desk".parse().unwrap(), desk.clone(), clock.clone(), Duration::from_hours(24));
+        let means = Means {
+            store: store.share(),
+            writer: writer.clone(),
+            providers: Providers::new([station]),
+            clock: clock.clone(),
+            waits: Backoff::default(),
+            corridors: Corridors::default(),
+        };
+        let keeper = fixtures::unique_keeper_id();
+        let presence = store.presence(keeper).await.unwrap().expect("nobody else sends");
+        let lease = lease(&*store, keeper, merchant).await;
+        World { store, desk, means, writer, clock, merchant, lease, _presence: presence }
+    }
+
+    pub(crate) async fn corridor(&self, incoming: &str, outgoing: &str, spread: &str) {
+        let terms = CorridorTerms {
+            incoming: incoming.parse().unwrap(),
+            outgoing: outgoing.parse().unwrap(),
+            fee_percentage: "1.5".parse().unwrap(),
+            fee_fixed: "0.25".parse().unwrap(),
+            minimum: None,
+            maximum: None,
+            provider: "desk".parse().unwrap(),
+            alert_after: ALERT_AFTER,
+        };
+        let new = NewCorridor {
+            merchant_id: self.merchant,
+            corridor: Corridor::new(terms).unwrap(),
+            pricing: CorridorPricing::new(spread.parse().unwrap(), None, None).unwrap(),
+            made_by: Actor::Command,
+            made_at: at(0),
+        };
+        let mut tx = self.store.begin().await.unwrap();
+        let lock = tx.merchant_lock(&[self.merchant]).await.unwrap();
+        tx.corridor_put(&lock, &new).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+
+    pub(crate) fn order(&self, reference: &str, outgoing: &str) -> PaymentOrder {
+        PaymentOrder {
+            merchant_id: self.merchant,
+            payin: PayIn::new(None, format!("{reference} of {}", self.merchant)).unwrap(),
+            incoming: "BRL".parse().unwrap(),
+            incoming_amount: "1000.00".parse().unwrap(),
+            outgoing: outgoing.parse().unwrap(),
+            outgoing_target: None,
+            destination_reference: "wallet".to_owned(),
+            occurred_at: at(0),
+        }
+    }
+
+    pub(crate) async fn receive(&self, order: PaymentOrder) -> Result<PaymentId, CreateError> {
+        let case = Case::received(order.checked().unwrap(), self.means.clock.now());
+        let advance = Advance::received(case, Actor::Command, self.means.clock.now()).unwrap();
+        Ok(self.writer.create(vec![advance]).await?[0].payment_id)
+    }
+
+    /// Takes the payment as far as it goes now.
+    pub(crate) async fn go(&self, payment: PaymentId) -> PaymentRow {
+        let case = self.means.read(self.merchant, payment).await.unwrap().unwrap();
+        live(&self.means, case, self.lease).await.unwrap();
+        self.row(payment).await
+    }
+
+    /// Waits until the payment is due, and takes it on.
+    pub(crate) async fn go_when_due(&self, payment: PaymentId) -> PaymentRow {
+        let due = self.row(payment).await.standing.due_at.expect("it is due again");
+        self.clock.set(due);
+        self.go(payment).await
+    }
+
+    pub(crate) async fn row(&self, payment: PaymentId) -> PaymentRow {
+        self.store.payment_find(self.merchant, payment).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn operations(&self, payment: PaymentId) -> Vec<OperationRow> {
+        self.store.operation_of_many(&[(self.merchant, payment)], self.means.clock.now()).await.unwrap()
+    }
+
+    pub(crate) async fn balance(&self, account: Account, asset: &str) -> String {
+        let asset = asset.parse().unwrap();
+        let balances = self.store.balance_of(self.merchant).await.unwrap();
+        let found = balances.iter().find(|balance| balance.account == account && balance.asset == asset);
+        found.map_or_else(|| SignedAmount::zero(asset), |balance| balance.amount).to_string()
+    }
+
+    pub(crate) async fn settled(&self) -> usize {
+        fixtures::settlements(&*self.store, self.merchant, 100, 0).await.rows.len()
+    }
+
+    /// A payment of a merchant with a corridor, and the desk's lies about its payout.
+    pub(crate) async fn paying(&self, lies: &[Lie]) -> PaymentId {
+        self.corridor("BRL", "USDC", "0").await;
+        self.desk.lies(Asked::Payout, lies);
+        self.receive(self.order("pix", "USDC")).await.unwrap()
+    }
+
+    /// Every asset sums to zero, and nothing is negative that may not be.
+    pub(crate) async fn assert_books(&self) {
+        let balances = self.store.balance_of(self.merchant).await.unwrap();
+        for asset in Asset::ALL {
+            let amounts = balances.iter().filter(|balance| balance.asset == asset);
+            let sum =
+                amounts.fold(SignedAmount::zero(asset), |sum, balance| sum.plus(balance.amount).unwrap());
+            assert!(sum.is_zero(), "{asset}: {sum}");
+        }
+        let wrong = balances.iter().find(|row| row.amount.is_negative() && !row.account.may_be_negative());
+        assert!(wrong.is_none(), "{wrong:?}");
+    }
+
+    pub(crate) async fn assert_completed_once(&self, payment: PaymentId) {
+        let row = self.row(payment).await;
+        assert_eq!((row.standing.state, row.standing.due_at), (StateName::Completed, None));
+        assert_eq!(self.desk.executed(Asked::Conversion).len(), 1, "converted once");
+        assert_eq!(self.desk.executed(Asked::Payout).len(), 1, "paid once");
+        assert_eq!(self.settled().await, 1);
+        assert_eq!(self.balance(Account::Paid, "USDC").await, "181.149631");
+        self.assert_books().await;
+    }
+}
+
+pub(crate) async fn lease(store: &dyn Store, keeper: KeeperId, merchant: MerchantId) -> ShardLease {
+    let mut tx = store.begin().await.unwrap();
+    let leases = tx.queue_lease(keeper, Duration::from_mins(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    let shard = Shard::of(merchant);
+    *leases.held.iter().find(|lease| lease.shard == shard).expect("a lone keeper holds every shard")
+}
