@@ -274,11 +274,11 @@ mod tests {
 
         let in_the_way = store.begin().await.unwrap();
         let settlement = fixtures::settlement(merchant, SettlementId(uuid::Uuid::nil()), fixtures::at(1));
-        let recorded = tokio::spawn(async move { recorder.record(vec![settlement]).await });
+        let asked = tokio::spawn(async move { recorder.record(vec![settlement]).await });
         while health.recording_for().is_zero() {
             tokio::time::advance(Duration::from_millis(1)).await;
         }
-        tokio::time::advance(RECORDING_MAX - health.recording_for()).await;
+        tokio::time::advance(RECORDING_MAX.saturating_sub(health.recording_for())).await;
         assert_eq!(health.recording_for(), RECORDING_MAX);
         assert_eq!(health.standing_still(), None, "it may take so long");
         tokio::time::advance(Duration::from_millis(1)).await;
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(answer(&health).await, (StatusCode::SERVICE_UNAVAILABLE, not_ready));
 
         drop(in_the_way);
-        assert_eq!(recorded.await.unwrap().unwrap().recorded, 1);
+        assert_eq!(asked.await.unwrap().unwrap().recorded, 1);
         assert_eq!(answer(&health).await, ready);
     }
 }
