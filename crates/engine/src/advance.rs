@@ -213,9 +213,18 @@ impl Advance {
         advance
     }
 
-    /// A step of the payment failed by our own fault, also when it was tried alone.
-    pub fn failed(case: Case, waits: Backoff, now: Timestamp) -> Result<Advance, Stuck> {
+    /// A step of the payment failed by our own fault, also when it was tried alone: a person must look. What
+    /// was learnt of an operation is kept.
+    pub fn failed(
+        case: Case,
+        learnt: Option<(usize, Seen, Option<&Report>, &Told<'_>)>,
+        waits: Backoff,
+        now: Timestamp,
+    ) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, Actor::Engine, now);
+        if let Some((place, seen, report, told)) = learnt {
+            advance.rule(place, seen, report, told);
+        }
         advance.step(PaymentEvent::StepFailed, None, None)?;
         advance.wait(waits);
         Ok(advance)

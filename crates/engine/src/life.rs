@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use settle_domain::corridor::CorridorVersion;
+use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Backoff, OperationStatus, Report, Seen as Verdict, Window};
 use settle_domain::payment::{PaymentState, QuoteRefusal};
 use settle_domain::reason::{Blocked, Reason};
@@ -150,7 +151,13 @@ pub async fn live(means: &Means, mut case: Case, lease: ShardLease) -> Result<()
         let advance = match follow_up.take() {
             Some(Follow::Send(place)) => means.send(case, place).await?,
             Some(Follow::Void(place)) => means.void(case, place).await?,
-            Some(Follow::Again | Follow::Wait) | None => means.go(case).await?,
+            Some(Follow::Again | Follow::Wait) | None => {
+                let (merchant, payment) = (case.merchant_id(), case.payment.payment_id);
+                match means.go(case).await {
+                    Err(LifeError::Stuck(stuck)) => means.give_up(merchant, payment, stuck).await?,
+                    done => done?,
+                }
+            }
         };
         let Some(advance) = advance else { return Ok(()) };
         let Some((written, follow)) = means.record(advance, lease).await? else { return Ok(()) };
@@ -279,9 +286,29 @@ impl Means {
         let corridor = self.corridor(&case).await?;
         let told = self.told(&case, place, corridor.as_deref());
         let now = self.clock.now();
-        let mut advance = Advance::seen(case, place, verdict, report.as_ref(), &told, now)?;
+        let mut advance = match Advance::seen(case.clone(), place, verdict, report.as_ref(), &told, now) {
+            Ok(advance) => advance,
+            Err(stuck) => {
+                let (merchant, payment) = (case.merchant_id(), case.payment.payment_id);
+                tracing::error!(%stuck, %merchant, %payment, "a payment cannot go on: a person must look");
+                let learnt = Some((place, verdict, report.as_ref(), &told));
+                Advance::failed(case, learnt, self.waits, now)?
+            }
+        };
         advance.evidence = Some((place, verdict, report));
         Ok(advance)
+    }
+
+    /// A payment that cannot go on by our own fault waits for a person, and everybody else goes on.
+    async fn give_up(
+        &self,
+        merchant: MerchantId,
+        payment: PaymentId,
+        stuck: Stuck,
+    ) -> Result<Option<Advance>, LifeError> {
+        tracing::error!(%stuck, %merchant, %payment, "a payment cannot go on: a person must look");
+        let Some(case) = self.read(merchant, payment).await? else { return Ok(None) };
+        Ok(Some(Advance::failed(case, None, self.waits, self.clock.now())?))
     }
 
     /// Writes an advance. If somebody else has changed the payment meanwhile, what was learnt of the
@@ -289,7 +316,7 @@ impl Means {
     async fn record(&self, advance: Advance, lease: ShardLease) -> Result<Option<(Case, Follow)>, LifeError> {
         let mut advance = advance;
         let mut fence = Some(lease);
-        let (mut stale, mut wait) = (0, WRITE_WAIT_FIRST);
+        let (mut stale, mut wait, mut is_refused) = (0, WRITE_WAIT_FIRST, false);
         loop {
             let evidence = advance.evidence.clone();
             let (merchant, payment) = (advance.case.merchant_id(), advance.case.payment.payment_id);
@@ -309,11 +336,14 @@ impl Means {
                     wait = (2 * wait).min(WRITE_WAIT_MAX);
                     continue;
                 }
+                // Not even the step that calls a person is written: the next look tries again.
+                Err(fault) if is_refused => return Err(fault.into()),
                 Err(fault) => {
                     // Refused although it was tried alone: a person must look, and everybody else goes on.
                     tracing::error!(%fault, %merchant, %payment, "the database refuses a step of a payment");
+                    is_refused = true;
                     let case = self.read(merchant, payment).await?.ok_or(fault)?;
-                    advance = Advance::failed(case, self.waits, self.clock.now())?;
+                    advance = self.failed(case, operation, evidence).await?;
                     continue;
                 }
             }
@@ -335,12 +365,27 @@ impl Means {
         }
     }
 
-    /// A payment as it is now.
-    pub async fn read(
+    /// A step that calls a person, with what was learnt of an operation.
+    async fn failed(
         &self,
-        merchant: settle_domain::ids::MerchantId,
-        payment: settle_domain::ids::PaymentId,
-    ) -> StoreResult<Option<Case>> {
+        case: Case,
+        operation: Option<OperationId>,
+        evidence: Option<(usize, Verdict, Option<Report>)>,
+    ) -> Result<Advance, LifeError> {
+        let corridor = self.corridor(&case).await?;
+        let place = operation.and_then(|operation| case.position(operation));
+        let told = place.map(|place| self.told(&case, place, corridor.as_deref()));
+        let learnt = match (place, &evidence, &told) {
+            (Some(place), Some((_, verdict, report)), Some(told)) => {
+                Some((place, *verdict, report.as_ref(), told))
+            }
+            _ => None,
+        };
+        Ok(Advance::failed(case, learnt, self.waits, self.clock.now())?)
+    }
+
+    /// A payment as it is now.
+    pub async fn read(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Option<Case>> {
         let Some(row) = self.store.payment_find(merchant, payment).await? else { return Ok(None) };
         let operations = self.store.operation_of_many(&[(merchant, payment)], self.clock.now()).await?;
         let pricing = self.store.payment_pricing(merchant, payment).await?;

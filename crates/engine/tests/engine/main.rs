@@ -39,6 +39,8 @@ settle_testing::on_both_stores! {
     after_the_window_it_is_voided_and_never_sent_again,
     a_node_that_lost_its_shard_keeps_what_it_learnt,
     equal_codes_skip_the_conversion,
+    a_step_that_the_database_refuses_calls_a_person_and_keeps_what_was_learnt,
+    a_payment_that_cannot_go_on_calls_a_person,
 }
 
 async fn a_payment_is_converted_paid_out_and_settled(scratch: ScratchStore) {
@@ -331,4 +333,44 @@ async fn equal_codes_skip_the_conversion(scratch: ScratchStore) {
     assert_eq!(world.desk.executed(Asked::Payout).len(), 1);
     assert_eq!(world.balance(Account::Paid, "BRL").await, "984.75");
     world.assert_books().await;
+}
+
+/// Somebody has recorded a settlement with the payment's id by hand.
+async fn a_step_that_the_database_refuses_calls_a_person_and_keeps_what_was_learnt(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    let id = settle_domain::ids::SettlementId(payment.0);
+    fixtures::record(&*world.store, &[fixtures::settlement(world.merchant, id, at(1))]).await;
+    let row = world.go(payment).await;
+    assert_eq!(
+        (row.standing.state, row.standing.reason),
+        (StateName::NeedsReview, Some(Reason::UnexpectedFailure))
+    );
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Succeeded, "the evidence is kept");
+    assert!(row.standing.due_at.is_some_and(|due| due > at(0)), "it is not tried without a pause");
+}
+
+/// A row that lacks what its state needs.
+async fn a_payment_that_cannot_go_on_calls_a_person(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    let row = world.row(payment).await;
+    let standing = settle_store::PaymentStanding {
+        state: StateName::Converted,
+        provider: Some("desk".parse().unwrap()),
+        ..row.standing
+    };
+    let change = settle_store::PaymentChange {
+        merchant_id: world.merchant,
+        payment_id: payment,
+        seen: row.version,
+        standing,
+    };
+    let mut tx = world.store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[world.merchant]).await.unwrap();
+    assert_eq!(tx.payment_change_many(&lock, &[change]).await.unwrap(), [true]);
+    tx.commit().await.unwrap();
+    let row = world.go(payment).await;
+    assert_eq!(row.standing.reason, Some(Reason::UnexpectedFailure));
+    assert_eq!((row.standing.state, world.desk.sends()), (StateName::NeedsReview, 0));
 }
