@@ -209,7 +209,7 @@ impl Worker {
         match within(CALL_TIMEOUT, self.write(&jobs)).await {
             Ok(fates) => {
                 for (((advance, _), fate), answer) in jobs.into_iter().zip(fates).zip(answers) {
-                    let _ = answer.send(Ok(fate.of(advance)));
+                    let _ = answer.send(fate.of(advance));
                 }
             }
             Err(fault) if jobs.len() == 1 || matches!(fault, StoreError::Unavailable(_)) => {
@@ -221,11 +221,11 @@ impl Worker {
             Err(_) => {
                 for (job, answer) in jobs.into_iter().zip(answers) {
                     let written = within(CALL_TIMEOUT, self.write(std::slice::from_ref(&job))).await;
-                    let written = written.map(|fates| match fates.into_iter().next() {
-                        Some(fate) => fate.of(job.0),
-                        None => Written::Stale,
+                    let _ = answer.send(match written.map(|fates| fates.into_iter().next()) {
+                        Ok(Some(fate)) => fate.of(job.0),
+                        Ok(None) => Ok(Written::Stale),
+                        Err(fault) => Err(Arc::new(fault)),
                     });
-                    let _ = answer.send(written.map_err(Arc::new));
                 }
             }
         }
@@ -241,11 +241,18 @@ impl Worker {
         leases.dedup();
         let mut work = self.outbox.begin().await?;
         // A lock that must be waited for comes before the fence, which keeps the shard from changing hands.
-        let lock = work.merchant_lock(&merchants).await?;
+        // Whoever is locked for longer than a moment holds up nobody else.
+        let lock = if let Some(lock) = work.merchant_lock_soon(&merchants).await? {
+            lock
+        } else {
+            work = self.outbox.begin().await?;
+            work.merchant_lock_free(&merchants).await?
+        };
         let held: HashSet<ShardLease> = work.queue_fence(&leases).await?.into_iter().collect();
+        let is_locked = |advance: &Advance| !lock.holds(advance.case.merchant_id());
         let is_held = |lease: &Option<ShardLease>| lease.is_none_or(|lease| held.contains(&lease));
-        let fenced: Vec<&Advance> =
-            jobs.iter().filter(|(_, lease)| is_held(lease)).map(|(advance, _)| advance).collect();
+        let fenced = jobs.iter().filter(|(advance, lease)| !is_locked(advance) && is_held(lease));
+        let fenced: Vec<&Advance> = fenced.map(|(advance, _)| advance).collect();
         let changes: Vec<PaymentChange> = fenced.iter().map(|advance| advance.change()).collect();
         let written = work.payment_change_many(&lock, &changes).await?;
         let mut batch = Batch::default();
@@ -255,10 +262,16 @@ impl Worker {
         batch.write(&mut work, &lock, self.clock.now()).await?;
         work.commit().await?;
         let mut written = written.into_iter();
-        let fate = |(_, lease): &(Advance, Option<ShardLease>)| match is_held(lease) {
-            false => Fate::Lost,
-            true if written.next() == Some(true) => Fate::Done,
-            true => Fate::Stale,
+        let fate = |(advance, lease): &(Advance, Option<ShardLease>)| {
+            if is_locked(advance) {
+                Fate::Locked
+            } else if !is_held(lease) {
+                Fate::Lost
+            } else if written.next() == Some(true) {
+                Fate::Done
+            } else {
+                Fate::Stale
+            }
         };
         Ok(jobs.iter().map(fate).collect())
     }
@@ -270,17 +283,20 @@ enum Fate {
     Done,
     Stale,
     Lost,
+    /// Another transaction has locked the merchant.
+    Locked,
 }
 
 impl Fate {
-    fn of(self, advance: Advance) -> Written {
+    fn of(self, advance: Advance) -> Result<Written, Arc<StoreError>> {
         match self {
             Fate::Done => {
                 let (case, follow) = advance.committed();
-                Written::Done(Box::new(case), follow)
+                Ok(Written::Done(Box::new(case), follow))
             }
-            Fate::Stale => Written::Stale,
-            Fate::Lost => Written::Lost,
+            Fate::Stale => Ok(Written::Stale),
+            Fate::Lost => Ok(Written::Lost),
+            Fate::Locked => Err(Arc::new(StoreError::Unavailable("the merchant is locked".into()))),
         }
     }
 }

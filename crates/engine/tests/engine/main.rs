@@ -374,3 +374,24 @@ async fn a_payment_that_cannot_go_on_calls_a_person(scratch: ScratchStore) {
     assert_eq!(row.standing.reason, Some(Reason::UnexpectedFailure));
     assert_eq!((row.standing.state, world.desk.sends()), (StateName::NeedsReview, 0));
 }
+
+/// On SQLite nobody writes while another does, so this is PostgreSQL's alone.
+#[tokio::test]
+async fn a_merchant_that_is_locked_holds_up_no_other() {
+    let world = World::new(settle_store_postgres::testing::scratch().await).await;
+    let other = fixtures::merchant(&*world.store).await;
+    let locked = world.receive(world.order("pix", "USDC")).await.unwrap();
+    let order = PaymentOrder { merchant_id: other, ..world.order("pix 2", "USDC") };
+    let free = world.receive(order).await.unwrap();
+    let waits = async |merchant, payment| {
+        let case = world.means.read(merchant, payment).await.unwrap().unwrap();
+        Advance::waits(case, Some(Blocked::RailInactive), world.means.waits, at(1))
+    };
+    let (of_locked, of_free) = (waits(world.merchant, locked).await, waits(other, free).await);
+    let mut in_the_way = world.store.begin().await.unwrap();
+    in_the_way.merchant_lock(&[world.merchant]).await.unwrap();
+    let (held_up, written) =
+        tokio::join!(world.writer.write(of_locked, None), world.writer.write(of_free, None));
+    assert!(matches!(*held_up.unwrap_err(), settle_store::StoreError::Unavailable(_)));
+    assert!(matches!(written.unwrap(), settle_engine::writer::Written::Done(..)));
+}
