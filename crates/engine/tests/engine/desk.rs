@@ -15,6 +15,7 @@ use settle_provider::wire::{
     Absence, Capabilities, Operation, OperationKind, OperationPage, OperationStatus, Problem, ProblemCode,
     Quote, QuoteRequest,
 };
+use tokio::sync::watch;
 use uuid::Uuid;
 
 /// How the desk treats one send.
@@ -55,17 +56,42 @@ struct Inner {
     voided: HashSet<Uuid>,
     executed: Vec<(OperationKind, Uuid)>,
     sends: usize,
+    look_ups: usize,
     quotes: u32,
     is_silent: bool,
 }
 
 /// The desk.
 #[derive(Default)]
-pub struct Desk(Mutex<Inner>);
+pub struct Desk {
+    inner: Mutex<Inner>,
+    /// Counts what it was asked.
+    asked: watch::Sender<u64>,
+    /// The kind of operations whose answers it keeps back.
+    kept_back: watch::Sender<Option<OperationKind>>,
+}
 
 impl Desk {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps back the answers to sends of a kind, which it treats as ever, until it is told otherwise.
+    pub fn keep_back(&self, kind: Option<OperationKind>) {
+        self.kept_back.send_replace(kind);
+    }
+
+    /// Waits until something holds of the desk, which is looked at whenever it was asked something.
+    pub async fn until(&self, is_so: impl Fn(&Desk) -> bool) {
+        let mut asked = self.asked.subscribe();
+        while !is_so(self) {
+            asked.changed().await.expect("the desk lives");
+        }
+    }
+
+    /// How many quotes it gave.
+    pub fn quotes(&self) -> u32 {
+        self.inner().quotes
     }
 
     /// The next sends of a kind are treated like this, in turn.
@@ -81,6 +107,11 @@ impl Desk {
     /// How many operations were sent to it.
     pub fn sends(&self) -> usize {
         self.inner().sends
+    }
+
+    /// How often it was asked about an operation.
+    pub fn look_ups(&self) -> usize {
+        self.inner().look_ups
     }
 
     /// Whether look-ups get no answer from now on.
@@ -155,24 +186,10 @@ fn problem(code: ProblemCode, reason: Option<&str>) -> Problem {
     Problem { code, reason: reason.map(str::to_owned), operation_id: None }
 }
 
-#[async_trait]
-impl Provider for Desk {
-    async fn quote(&self, request: &QuoteRequest, stamped_at: Timestamp) -> Seen<Quote> {
-        self.inner().quotes += 1;
-        Seen::Answered(Quote {
-            quote_id: format!("quote-{}", self.inner().quotes),
-            sell_amount: request.sell_amount,
-            buy_amount: decimal("184.162062"),
-            rate: Some(decimal("5.43")),
-            expires_at: stamped_at.plus(Duration::from_mins(1)),
-            payin_reference: None,
-            sell: None,
-            buy: None,
-        })
-    }
-
-    async fn send(&self, kind: OperationKind, id: Uuid, body: Bytes, _at: Timestamp) -> Seen<Operation> {
-        let body: Value = serde_json::from_slice(&body).unwrap();
+impl Desk {
+    /// Takes a request: what it does, and what it would answer.
+    fn take(&self, kind: OperationKind, id: Uuid, body: &[u8]) -> Seen<Operation> {
+        let body: Value = serde_json::from_slice(body).unwrap();
         let mut inner = self.inner();
         inner.sends += 1;
         let lie = inner.lies.get_mut(kind.as_str()).and_then(VecDeque::pop_front);
@@ -222,8 +239,36 @@ impl Provider for Desk {
             }
         }
     }
+}
+
+#[async_trait]
+impl Provider for Desk {
+    async fn quote(&self, request: &QuoteRequest, stamped_at: Timestamp) -> Seen<Quote> {
+        self.inner().quotes += 1;
+        self.asked.send_modify(|asked| *asked += 1);
+        Seen::Answered(Quote {
+            quote_id: format!("quote-{}", self.inner().quotes),
+            sell_amount: request.sell_amount,
+            buy_amount: decimal("184.162062"),
+            rate: Some(decimal("5.43")),
+            expires_at: stamped_at.plus(Duration::from_mins(1)),
+            payin_reference: None,
+            sell: None,
+            buy: None,
+        })
+    }
+
+    async fn send(&self, kind: OperationKind, id: Uuid, body: Bytes, _at: Timestamp) -> Seen<Operation> {
+        let seen = self.take(kind, id, &body);
+        self.asked.send_modify(|asked| *asked += 1);
+        let mut kept_back = self.kept_back.subscribe();
+        kept_back.wait_for(|kept| *kept != Some(kind)).await.expect("the desk lives");
+        seen
+    }
 
     async fn look_up(&self, id: Uuid, _at: Timestamp) -> Seen<Operation> {
+        self.inner().look_ups += 1;
+        self.asked.send_modify(|asked| *asked += 1);
         let mut inner = self.inner();
         if inner.is_silent {
             return Seen::NoAnswer(LostFault::Closed);

@@ -15,6 +15,7 @@ use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::{ScratchStore, fixtures};
 
 mod desk;
+mod runner;
 mod world;
 
 use desk::Lie;
@@ -263,7 +264,7 @@ async fn a_send_that_somebody_else_began_is_looked_up_first(scratch: ScratchStor
         expires_at: at(60),
     };
     let advance = Advance::quoted(case, &corridor, offer, Some("one".to_owned()), at(1)).unwrap();
-    world.writer.write(advance, Some(world.lease)).await.unwrap();
+    world.writer.write(advance, world.lease).await.unwrap();
     let row = world.go(payment).await;
     assert_eq!(world.desk.sends(), 0, "not sent by who did not commit it");
     assert_eq!(row.standing.reason, Some(Reason::ConversionOutcomeUnknown));
@@ -303,9 +304,9 @@ async fn a_node_that_lost_its_shard_keeps_what_it_learnt(scratch: ScratchStore) 
     world.clock.set(due);
     let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
     let mut tx = world.store.begin().await.unwrap();
-    tx.queue_release(&[world.lease]).await.unwrap();
+    tx.queue_release(&[world.lease()]).await.unwrap();
     tx.commit().await.unwrap();
-    live(&world.means, case, world.lease).await.unwrap();
+    live(&world.means, case, world.lease()).await.unwrap();
     let row = world.row(payment).await;
     assert_eq!(row.standing.state, StateName::PayingOut, "a late node changes no step");
     assert_eq!(
@@ -317,7 +318,7 @@ async fn a_node_that_lost_its_shard_keeps_what_it_learnt(scratch: ScratchStore) 
     let keeper = fixtures::unique_keeper_id();
     let presence = world.store.presence(keeper).await;
     if let Ok(Some(_presence)) = presence {
-        world.lease = lease(&*world.store, keeper, world.merchant).await;
+        world.lease = Some(lease(&*world.store, keeper, world.merchant).await);
         world.go(payment).await;
         world.assert_completed_once(payment).await;
     }

@@ -30,12 +30,15 @@ use crate::desk::{Desk, Lie};
 pub(crate) struct World {
     pub(crate) store: ScratchStore,
     pub(crate) desk: Arc<Desk>,
+    pub(crate) other_desk: Arc<Desk>,
     pub(crate) means: Means,
     pub(crate) writer: Writer,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) merchant: MerchantId,
-    pub(crate) lease: ShardLease,
-    _presence: Box<dyn Presence>,
+    pub(crate) wake: EngineWake,
+    /// The lease on the merchant's shard, unless an engine of the test keeps it.
+    pub(crate) lease: Option<ShardLease>,
+    _presence: Option<Box<dyn Presence>>,
 }
 
 pub(crate) fn at(second: u64) -> Timestamp {
@@ -43,7 +46,17 @@ pub(crate) fn at(second: u64) -> Timestamp {
 }
 
 impl World {
+    /// A world in which the test itself holds the shards, and takes payments on by hand.
     pub(crate) async fn new(scratch: ScratchStore) -> World {
+        let world = World::unserved(scratch).await;
+        let keeper = fixtures::unique_keeper_id();
+        let presence = world.store.presence(keeper).await.unwrap().expect("nobody else sends");
+        let lease = lease(&*world.store, keeper, world.merchant).await;
+        World { lease: Some(lease), _presence: Some(presence), ..world }
+    }
+
+    /// A world in which nobody holds a shard yet.
+    pub(crate) async fn unserved(scratch: ScratchStore) -> World {
         let store = scratch.migrated().await;
         let merchant = fixtures::merchant(&*store).await;
         let clock = Arc::new(ManualClock::at(at(0)));
@@ -53,25 +66,39 @@ impl World {
             clock.clone(),
             Arc::new(SeededEntropy::new(20_261_116)),
         );
-        let writer = Writer::start(outbox, EngineWake::default(), clock.clone());
+        let wake = EngineWake::default();
+        let writer = Writer::start(outbox, wake.clone(), clock.clone());
         let desk = Arc::new(Desk::default());
-        let station =
-            Station::new("desk".parse().unwrap(), desk.clone(), clock.clone(), Duration::from_hours(24));
+        let other_desk = Arc::new(Desk::default());
+        let station = |name: &str, desk: &Arc<Desk>| {
+            Station::new(name.parse().unwrap(), desk.clone(), clock.clone(), Duration::from_hours(24))
+        };
         let means = Means {
             store: store.share(),
             writer: writer.clone(),
-            providers: Providers::new([station]),
+            providers: Providers::new([station("desk", &desk), station("other", &other_desk)]),
             clock: clock.clone(),
             waits: Backoff::default(),
             corridors: Corridors::default(),
         };
-        let keeper = fixtures::unique_keeper_id();
-        let presence = store.presence(keeper).await.unwrap().expect("nobody else sends");
-        let lease = lease(&*store, keeper, merchant).await;
-        World { store, desk, means, writer, clock, merchant, lease, _presence: presence }
+        World { store, desk, other_desk, means, writer, clock, merchant, wake, lease: None, _presence: None }
+    }
+
+    pub(crate) fn lease(&self) -> ShardLease {
+        self.lease.expect("the test holds the shards")
     }
 
     pub(crate) async fn corridor(&self, incoming: &str, outgoing: &str, spread: &str) {
+        self.corridor_of(self.merchant, "desk", (incoming, outgoing), spread).await;
+    }
+
+    pub(crate) async fn corridor_of(
+        &self,
+        merchant: MerchantId,
+        provider: &str,
+        (incoming, outgoing): (&str, &str),
+        spread: &str,
+    ) {
         let terms = CorridorTerms {
             incoming: incoming.parse().unwrap(),
             outgoing: outgoing.parse().unwrap(),
@@ -79,18 +106,18 @@ impl World {
             fee_fixed: "0.25".parse().unwrap(),
             minimum: None,
             maximum: None,
-            provider: "desk".parse().unwrap(),
+            provider: provider.parse().unwrap(),
             alert_after: ALERT_AFTER,
         };
         let new = NewCorridor {
-            merchant_id: self.merchant,
+            merchant_id: merchant,
             corridor: Corridor::new(terms).unwrap(),
             pricing: CorridorPricing::new(spread.parse().unwrap(), None, None).unwrap(),
             made_by: Actor::Command,
             made_at: at(0),
         };
         let mut tx = self.store.begin().await.unwrap();
-        let lock = tx.merchant_lock(&[self.merchant]).await.unwrap();
+        let lock = tx.merchant_lock(&[merchant]).await.unwrap();
         tx.corridor_put(&lock, &new).await.unwrap();
         tx.commit().await.unwrap();
     }
@@ -117,7 +144,7 @@ impl World {
     /// Takes the payment as far as it goes now.
     pub(crate) async fn go(&self, payment: PaymentId) -> PaymentRow {
         let case = self.means.read(self.merchant, payment).await.unwrap().unwrap();
-        live(&self.means, case, self.lease).await.unwrap();
+        live(&self.means, case, self.lease()).await.unwrap();
         self.row(payment).await
     }
 
