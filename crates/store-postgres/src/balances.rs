@@ -1,17 +1,23 @@
 //! What is on each account of a merchant.
 
 use async_trait::async_trait;
-use settle_domain::ids::MerchantId;
+use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::ledger::{Postings, SignedAmount};
 use settle_domain::money::Asset;
+use settle_domain::time::Timestamp;
 use settle_store::{
-    Balance, BalanceReads, BalanceWrites, MerchantLock, StoreError, StoreResult, sum_postings,
+    Audit, AuditedPayment, Balance, BalanceReads, BalanceWrites, MerchantLock, StoreError, StoreResult,
+    audited, sum_postings,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{array, id, parsed, signed};
+use crate::connections::Transaction;
+use crate::convert::{array, column, id, parsed, signed};
 use crate::error::store_error;
+use crate::manners::Manner;
+use crate::operations::operation;
+use crate::payments::{payment, step};
 use crate::{PostgresStore, PostgresTx};
 
 settle_store::statements! {
@@ -23,6 +29,24 @@ settle_store::statements! {
         WHERE merchant_id IN (
             SELECT DISTINCT merchant_id FROM balances WHERE merchant_id > $1 ORDER BY merchant_id LIMIT $2)
         ORDER BY merchant_id, account, asset";
+    cold "an audit's, a page at a time" AUDIT_PAYMENTS = "
+        SELECT p.merchant_id, p.payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request::text, progress::text, told.record::text
+        FROM payments AS p
+        LEFT JOIN LATERAL (
+            SELECT record FROM settlements
+            WHERE merchant_id = p.merchant_id AND settlement_id = p.payment_id LIMIT 1
+        ) AS told ON true
+        WHERE p.merchant_id = $1 AND p.payment_id > $2 ORDER BY p.payment_id LIMIT $3";
+    cold "an audit's, a page at a time" AUDIT_STEPS = "
+        SELECT merchant_id, payment_id, number, at, step::text FROM payment_steps
+        WHERE merchant_id = $1 AND payment_id > $2 AND payment_id <= $3 ORDER BY payment_id, number";
+    cold "an audit's, a page at a time" AUDIT_OPERATIONS = "
+        SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
+               greatest(0, extract(epoch FROM clock_timestamp() - prepared_at) * 1000000)::bigint,
+               request::text, memory::text
+        FROM operations
+        WHERE merchant_id = $1 AND payment_id > $2 AND payment_id <= $3 ORDER BY payment_id, kind, attempt";
     hot POST = "
         INSERT INTO balances (merchant_id, account, asset, amount)
         SELECT merchant_id, account, asset, amount::numeric
@@ -42,6 +66,42 @@ impl BalanceReads for PostgresStore {
         let query = sqlx::query(LIST).bind(after).bind(signed(merchants));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(balance).collect()
+    }
+
+    async fn balance_audit(&self, merchant: MerchantId, _now: Timestamp) -> StoreResult<Box<dyn Audit>> {
+        Ok(Box::new(PostgresAudit { inner: self.pool.transaction(Manner::Snapshot), merchant }))
+    }
+}
+
+/// A transaction at the level REPEATABLE READ, which writes nothing and locks nothing.
+struct PostgresAudit {
+    inner: Transaction,
+    merchant: MerchantId,
+}
+
+#[async_trait]
+impl Audit for PostgresAudit {
+    async fn balances(&mut self) -> StoreResult<Vec<Balance>> {
+        let query = sqlx::query(OF).bind(self.merchant.0);
+        let rows = query.fetch_all(&mut self.inner).await.map_err(store_error)?;
+        rows.iter().map(balance).collect()
+    }
+
+    async fn payments(&mut self, after: Option<PaymentId>, limit: u32) -> StoreResult<Vec<AuditedPayment>> {
+        let after = after.map_or(Uuid::nil(), |after| after.0);
+        let query = sqlx::query(AUDIT_PAYMENTS).bind(self.merchant.0).bind(after).bind(signed(limit));
+        let rows = query.fetch_all(&mut self.inner).await.map_err(store_error)?;
+        let read = |row: &PgRow| Ok((payment(row)?, column(row, 14)?));
+        let payments = rows.iter().map(read).collect::<StoreResult<Vec<_>>>()?;
+        let Some((last, _)) = payments.last() else { return Ok(Vec::new()) };
+        let last = last.payment_id.0;
+        let query = sqlx::query(AUDIT_STEPS).bind(self.merchant.0).bind(after).bind(last);
+        let rows = query.fetch_all(&mut self.inner).await.map_err(store_error)?;
+        let steps = rows.iter().map(step).collect::<StoreResult<_>>()?;
+        let query = sqlx::query(AUDIT_OPERATIONS).bind(self.merchant.0).bind(after).bind(last);
+        let rows = query.fetch_all(&mut self.inner).await.map_err(store_error)?;
+        let operations = rows.iter().map(operation).collect::<StoreResult<_>>()?;
+        Ok(audited(payments, steps, operations))
     }
 }
 

@@ -9,6 +9,8 @@ const BEGIN: &str = "BEGIN";
 const BEGIN_HASTILY: &str = "BEGIN; SET LOCAL lock_timeout = '100ms'";
 /// Begins a transaction whose commit does not wait for the disk.
 const BEGIN_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
+/// Begins a transaction that reads everything as of its first statement.
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 /// Makes one that has begun as hasty.
 pub(crate) const BE_HASTY: &str = "SET LOCAL lock_timeout = '100ms'";
 
@@ -56,6 +58,8 @@ pub(crate) enum Manner {
     Hasty,
     /// Its commit does not wait for the disk.
     Relaxed,
+    /// It only reads, everything as of its first statement.
+    Snapshot,
 }
 
 impl Manner {
@@ -65,6 +69,7 @@ impl Manner {
             Self::Usual => BEGIN,
             Self::Hasty => BEGIN_HASTILY,
             Self::Relaxed => BEGIN_RELAXED,
+            Self::Snapshot => BEGIN_SNAPSHOT,
         }
     }
 }

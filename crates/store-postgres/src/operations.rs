@@ -113,7 +113,7 @@ impl OperationWrites for PostgresTx {
     }
 }
 
-fn operation(row: &PgRow) -> Result<OperationRow, StoreError> {
+pub(crate) fn operation(row: &PgRow) -> Result<OperationRow, StoreError> {
     let attempt: i32 = column(row, 3)?;
     Ok(OperationRow {
         merchant_id: id(row, 0, MerchantId)?,

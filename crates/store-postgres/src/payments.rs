@@ -193,16 +193,6 @@ impl PaymentReads for PostgresStore {
     async fn payment_steps(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Vec<StepRow>> {
         let query = sqlx::query(STEPS).bind(merchant.0).bind(payment.0);
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
-        let step = |row: &PgRow| {
-            let step_number: i32 = column(row, 2)?;
-            Ok(StepRow {
-                merchant_id: id(row, 0, MerchantId)?,
-                payment_id: id(row, 1, PaymentId)?,
-                number: step_number.unsigned_abs(),
-                at: time(row, 3)?,
-                step: column(row, 4)?,
-            })
-        };
         rows.iter().map(step).collect()
     }
 
@@ -431,7 +421,18 @@ fn ids(row: &PgRow) -> StoreResult<(MerchantId, PaymentId)> {
     Ok((id(row, 0, MerchantId)?, id(row, 1, PaymentId)?))
 }
 
-fn payment(row: &PgRow) -> Result<PaymentRow, StoreError> {
+pub(crate) fn step(row: &PgRow) -> StoreResult<StepRow> {
+    let step_number: i32 = column(row, 2)?;
+    Ok(StepRow {
+        merchant_id: id(row, 0, MerchantId)?,
+        payment_id: id(row, 1, PaymentId)?,
+        number: step_number.unsigned_abs(),
+        at: time(row, 3)?,
+        step: column(row, 4)?,
+    })
+}
+
+pub(crate) fn payment(row: &PgRow) -> Result<PaymentRow, StoreError> {
     Ok(PaymentRow {
         merchant_id: id(row, 0, MerchantId)?,
         payment_id: id(row, 1, PaymentId)?,

@@ -1,16 +1,21 @@
 //! What is on each account of a merchant.
 
 use async_trait::async_trait;
-use rusqlite::{Row, params};
-use settle_domain::ids::MerchantId;
+use rusqlite::{Connection, Row, params};
+use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::ledger::{Postings, SignedAmount};
+use settle_domain::time::Timestamp;
 use settle_store::{
-    Balance, BalanceReads, BalanceWrites, MerchantLock, StoreError, StoreResult, sum_postings,
+    Audit, AuditedPayment, Balance, BalanceReads, BalanceWrites, MerchantLock, StoreError, StoreResult,
+    audited, sum_postings,
 };
 use uuid::Uuid;
 
-use crate::convert::{id, parsed, signed};
+use crate::connections::{Purpose, aside};
+use crate::convert::{column, id, parsed, signed};
 use crate::error::store_error;
+use crate::operations::operation;
+use crate::payments::{payment, step};
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
@@ -23,6 +28,22 @@ settle_store::statements! {
         WHERE merchant_id IN (
             SELECT DISTINCT merchant_id FROM balances WHERE merchant_id > ?1 ORDER BY merchant_id LIMIT ?2 + 0)
         ORDER BY merchant_id, account, asset";
+    cold "an audit's beginning" SNAPSHOT = "BEGIN DEFERRED";
+    cold "an audit's, a page at a time" AUDIT_PAYMENTS = "
+        SELECT p.merchant_id, p.payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress, told.record
+        FROM payments AS p
+        LEFT JOIN settlements AS told
+            ON told.merchant_id = p.merchant_id AND told.settlement_id = p.payment_id
+        WHERE p.merchant_id = ?1 AND p.payment_id > ?2 ORDER BY p.payment_id LIMIT ?3 + 0";
+    cold "an audit's, a page at a time" AUDIT_STEPS = "
+        SELECT merchant_id, payment_id, number, at, step FROM payment_steps
+        WHERE merchant_id = ?1 AND payment_id > ?2 AND payment_id <= ?3 ORDER BY payment_id, number";
+    cold "an audit's, a page at a time" AUDIT_OPERATIONS = "
+        SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
+               max(0, ?4 - prepared_at), request, memory
+        FROM operations
+        WHERE merchant_id = ?1 AND payment_id > ?2 AND payment_id <= ?3 ORDER BY payment_id, kind, attempt";
     hot AMOUNT = "
         SELECT amount FROM balances WHERE merchant_id = ?1 AND account = ?2 AND asset = ?3";
     hot PUT = "
@@ -40,6 +61,41 @@ impl BalanceReads for SqliteStore {
         let after = after.map_or(Uuid::nil(), |after| after.0);
         let asked = params![after, signed(merchants)];
         self.connections.read(|connection| connection.rows(LIST, asked, balance))
+    }
+
+    async fn balance_audit(&self, merchant: MerchantId, now: Timestamp) -> StoreResult<Box<dyn Audit>> {
+        let connection = aside(|| self.connections.open(Purpose::Read))?;
+        connection.change(SNAPSHOT, []).map_err(store_error)?;
+        Ok(Box::new(SqliteAudit { connection, merchant, now }))
+    }
+}
+
+/// A connection of its own in one transaction, which writes nothing: with WAL nobody waits for it.
+struct SqliteAudit {
+    connection: Connection,
+    merchant: MerchantId,
+    now: Timestamp,
+}
+
+#[async_trait]
+impl Audit for SqliteAudit {
+    async fn balances(&mut self) -> StoreResult<Vec<Balance>> {
+        aside(|| self.connection.rows(OF, [self.merchant.0], balance))
+    }
+
+    async fn payments(&mut self, after: Option<PaymentId>, limit: u32) -> StoreResult<Vec<AuditedPayment>> {
+        let (merchant, after) = (self.merchant.0, after.map_or(Uuid::nil(), |after| after.0));
+        aside(|| {
+            let read = |row: &Row<'_>| Ok((payment(row)?, column(row, 14)?));
+            let payments =
+                self.connection.rows(AUDIT_PAYMENTS, params![merchant, after, signed(limit)], read)?;
+            let Some((last, _)) = payments.last() else { return Ok(Vec::new()) };
+            let last = last.payment_id.0;
+            let steps = self.connection.rows(AUDIT_STEPS, [merchant, after, last], step)?;
+            let asked = params![merchant, after, last, self.now.as_micros()];
+            let operations = self.connection.rows(AUDIT_OPERATIONS, asked, operation)?;
+            Ok(audited(payments, steps, operations))
+        })
     }
 }
 

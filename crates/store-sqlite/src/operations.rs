@@ -103,7 +103,7 @@ impl OperationWrites for SqliteTx {
     }
 }
 
-fn operation(row: &Row<'_>) -> StoreResult<OperationRow> {
+pub(crate) fn operation(row: &Row<'_>) -> StoreResult<OperationRow> {
     let micros: i64 = column(row, 8)?;
     Ok(OperationRow {
         merchant_id: id(row, 0, MerchantId)?,

@@ -162,15 +162,6 @@ impl PaymentReads for SqliteStore {
     }
 
     async fn payment_steps(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Vec<StepRow>> {
-        let step = |row: &Row<'_>| {
-            Ok(StepRow {
-                merchant_id: id(row, 0, MerchantId)?,
-                payment_id: id(row, 1, PaymentId)?,
-                number: column(row, 2)?,
-                at: time(row, 3)?,
-                step: column(row, 4)?,
-            })
-        };
         self.connections.read(|connection| connection.rows(STEPS, [merchant.0, payment.0], step))
     }
 
@@ -340,7 +331,17 @@ impl SqliteTx {
     }
 }
 
-fn payment(row: &Row<'_>) -> StoreResult<PaymentRow> {
+pub(crate) fn step(row: &Row<'_>) -> StoreResult<StepRow> {
+    Ok(StepRow {
+        merchant_id: id(row, 0, MerchantId)?,
+        payment_id: id(row, 1, PaymentId)?,
+        number: column(row, 2)?,
+        at: time(row, 3)?,
+        step: column(row, 4)?,
+    })
+}
+
+pub(crate) fn payment(row: &Row<'_>) -> StoreResult<PaymentRow> {
     Ok(PaymentRow {
         merchant_id: id(row, 0, MerchantId)?,
         payment_id: id(row, 1, PaymentId)?,

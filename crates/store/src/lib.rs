@@ -59,7 +59,7 @@ pub mod conformance;
 pub use alerts::{
     ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, EndpointDeaths, PutOff, by_endpoint,
 };
-pub use balances::{Balance, BalanceReads, BalanceWrites, sum_postings};
+pub use balances::{Audit, AuditedPayment, Balance, BalanceReads, BalanceWrites, audited, sum_postings};
 pub use clearings::{ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, ENDED_AT_ONCE_MAX};
 pub use corridors::{CorridorKey, CorridorReads, CorridorWrites, NewCorridor, StoredCorridor};
 pub use counts::{CountChange, CountChanges};

@@ -1,11 +1,14 @@
 //! Balances: the exact sum of all postings.
 
-use settle_domain::ids::MerchantId;
+use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
 use settle_domain::ledger::{Account, Postings};
 use settle_domain::money::Asset;
+use settle_domain::operation::OperationKind;
 
-use super::fixtures::merchant;
-use crate::{Balance, Store};
+use super::fixtures::{at, merchant, record, settlement};
+use super::operations::{operation, prepare};
+use super::payments::{create, payment};
+use crate::{AuditedPayment, Balance, PaymentRow, StepRow, Store};
 
 fn moved(asset: &str, from: Account, to: Account, amount: &str) -> Postings {
     Postings::none().and(asset.parse().unwrap(), from, to, amount.parse().unwrap()).unwrap()
@@ -61,4 +64,82 @@ pub async fn postings_that_are_not_committed_leave_no_trace(store: &dyn Store) {
     tx.balance_post_many(&lock, &[(owner, received)]).await.unwrap();
     drop(tx);
     assert_eq!(store.balance_of(owner).await.unwrap(), []);
+}
+
+async fn step(store: &dyn Store, row: &PaymentRow, number: u32) -> StepRow {
+    let (merchant_id, payment_id) = (row.merchant_id, row.payment_id);
+    let step = format!(r#"{{"to": "state {number}"}}"#);
+    let step = StepRow { merchant_id, payment_id, number, at: at(1), step };
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[merchant_id]).await.unwrap();
+    tx.payment_step_many(&lock, std::slice::from_ref(&step)).await.unwrap();
+    tx.commit().await.unwrap();
+    step
+}
+
+/// What is committed after its first question an audit does not see, in whatever it asks.
+pub async fn an_audit_sees_one_moment(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let received = moved("BRL", Account::Payer, Account::ClientFunds, "1.00");
+    post(store, &[(owner, received.clone())]).await;
+    let first = payment(owner, "first", at(1));
+    create(store, std::slice::from_ref(&first)).await;
+    let mut audit = store.balance_audit(owner, at(1)).await.unwrap();
+    let before = audit.balances().await.unwrap();
+    assert_eq!(before, store.balance_of(owner).await.unwrap());
+    post(store, &[(owner, received)]).await;
+    create(store, &[payment(owner, "second", at(2))]).await;
+    step(store, &first, 1).await;
+    prepare(store, &operation(owner, first.payment_id, OperationKind::Payout, 1)).await.unwrap();
+    record(store, &[settlement(owner, SettlementId::from(first.payment_id), at(3))]).await;
+    let bare = AuditedPayment { payment: first, steps: Vec::new(), operations: Vec::new(), settlement: None };
+    assert_eq!(audit.balances().await.unwrap(), before);
+    assert_eq!(audit.payments(None, 10).await.unwrap(), [bare]);
+    let mut later = store.balance_audit(owner, at(1)).await.unwrap();
+    assert_ne!(later.balances().await.unwrap(), before);
+    assert_eq!(later.payments(None, 10).await.unwrap().len(), 2);
+}
+
+/// Each payment comes once, in the order of the ids, with its own timeline, operations and settlement, and
+/// without another merchant's.
+pub async fn an_audit_gives_payments_in_pages_with_all_that_is_theirs(store: &dyn Store) {
+    let (owner, other) = (merchant(store).await, merchant(store).await);
+    let mut expected = Vec::new();
+    for number in 0..5 {
+        let row = payment(owner, &format!("pix {number}"), at(1));
+        create(store, std::slice::from_ref(&row)).await;
+        let mut steps = Vec::new();
+        for step_number in 1..=number {
+            steps.push(step(store, &row, step_number).await);
+        }
+        let mut operations = Vec::new();
+        for kind in [OperationKind::Conversion, OperationKind::Payout] {
+            let asked = operation(owner, row.payment_id, kind, 1);
+            prepare(store, &asked).await.unwrap();
+            operations.push(asked);
+        }
+        let told = settlement(owner, SettlementId::from(row.payment_id), at(3));
+        let is_settled = number % 2 == 0;
+        if is_settled {
+            record(store, std::slice::from_ref(&told)).await;
+        }
+        let told = is_settled.then(|| told.record.as_str().to_owned());
+        expected.push(AuditedPayment { payment: row, steps, operations, settlement: told });
+    }
+    create(store, &[payment(other, "pix", at(1))]).await;
+    expected.sort_by_key(|audited| audited.payment.payment_id);
+    let mut audit = store.balance_audit(owner, at(10)).await.unwrap();
+    let mut found = Vec::new();
+    let mut after: Option<PaymentId> = None;
+    loop {
+        let mut page = audit.payments(after, 2).await.unwrap();
+        assert!(page.len() <= 2);
+        let Some(last) = page.last() else { break };
+        after = Some(last.payment.payment_id);
+        for row in page.iter_mut().flat_map(|audited| &mut audited.operations) {
+            row.age = std::time::Duration::ZERO;
+        }
+        found.extend(page);
+    }
+    assert_eq!(found, expected);
 }

@@ -231,6 +231,8 @@ macro_rules! conformance_suite {
             balances {
                 a_balance_is_the_sum_of_its_postings,
                 postings_that_are_not_committed_leave_no_trace,
+                an_audit_sees_one_moment,
+                an_audit_gives_payments_in_pages_with_all_that_is_theirs,
             }
         }
     };

@@ -9,7 +9,8 @@ use super::fixtures::{at, merchant, unique_uuid};
 use super::payments::{create, payment};
 use crate::{OperationChange, OperationRow, Store, StoreResult};
 
-fn operation(
+/// An operation that is about to be prepared.
+pub(super) fn operation(
     merchant_id: MerchantId,
     payment_id: PaymentId,
     kind: OperationKind,
@@ -30,7 +31,8 @@ fn operation(
     }
 }
 
-async fn prepare(store: &dyn Store, row: &OperationRow) -> StoreResult<()> {
+/// Prepares an operation, and commits.
+pub(super) async fn prepare(store: &dyn Store, row: &OperationRow) -> StoreResult<()> {
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[row.merchant_id]).await.unwrap();
     tx.operation_prepare_many(&lock, std::slice::from_ref(row), at(10)).await?;
