@@ -10,6 +10,7 @@
 //! | [`providers`] | the providers: their places, their circuits, what they can do |
 //! | [`life`] | takes one case as far as it goes: call, record, call |
 //! | [`runner`] | claims what is due in the shards that this process holds |
+//! | [`books`] | checks that the books agree |
 //! | [`wake`] | tells the runner of this process that something has come |
 //!
 //! # Never paid twice
@@ -29,6 +30,7 @@
 
 pub mod acts;
 pub mod advance;
+pub mod books;
 pub mod case;
 pub mod life;
 pub mod providers;

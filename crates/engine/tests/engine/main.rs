@@ -14,6 +14,7 @@ use settle_engine::writer::CreateError;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::{ScratchStore, fixtures};
 
+mod books;
 mod desk;
 mod runner;
 mod world;
