@@ -48,6 +48,8 @@ pub enum ApiError {
     AdminValidation(Vec<String>),
     /// An operator sends settlements that are recorded with other content; each detail names one.
     Conflict(Vec<String>),
+    /// What an operator wants to do with a payment is not allowed now: the code says why, the text in words.
+    Illegal(ErrorCode, String),
     /// A fault of ours. The text is for the log alone.
     Internal(String),
     /// A fault of ours that may pass. The text is for the log alone.
@@ -193,6 +195,10 @@ impl ApiError {
             Self::AccessUnverifiable(_) => plain(ErrorCode::AccessVerificationUnavailable),
             Self::AdminValidation(_) => plain(ErrorCode::AdminValidationFailed),
             Self::Conflict(_) => plain(ErrorCode::Conflict),
+            Self::Illegal(code, _) => {
+                let is_forbidden = *code == ErrorCode::Forbidden;
+                (if is_forbidden { StatusCode::FORBIDDEN } else { StatusCode::CONFLICT }, *code)
+            }
             Self::Internal(_) => plain(ErrorCode::InternalError),
             Self::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, ErrorCode::InternalError),
         }
@@ -228,6 +234,7 @@ impl ApiError {
             | Self::EndpointNotConfigured
             | Self::AdminValidation(_)
             | Self::Conflict(_)
+            | Self::Illegal(..)
             | Self::Internal(_) => Vec::new(),
         }
     }
@@ -256,6 +263,7 @@ impl IntoResponse for ApiError {
         match self {
             Self::Validation(fields) => body.fields = Some(fields),
             Self::AdminValidation(details) | Self::Conflict(details) => body.details = details,
+            Self::Illegal(_, detail) => body.details = vec![detail],
             Self::Internal(cause) | Self::Unavailable(cause) | Self::AccessUnverifiable(cause) => {
                 body.cause = Some(cause);
             }

@@ -1,13 +1,14 @@
 //! Whether the process lives (`/healthz`) and can work (`/readyz`), on both listeners.
 //!
 //! `/readyz` answers 200 with `"status": "ready"`, or 503 with `"status": "not ready"` and a `reason`, which
-//! is one of a few fixed texts. In a process that sends, `dispatcher` says where its dispatcher stands:
+//! is one of a few fixed texts. In a process that sends, `dispatcher` says where its dispatcher stands, and
+//! in one that settles `engine` where its engine does:
 //!
-//! | `dispatcher` | what it means |
+//! | word | what it means |
 //! |---|---|
-//! | `serving` | it sends the notifications of its share of the merchants |
-//! | `standing by` | another process sends from the same SQLite file; this one takes over when it ends |
-//! | `absent` | it cannot show in the database that it lives, so it must not send; after 15 s not ready |
+//! | `serving` | it does the work of its share of the merchants |
+//! | `standing by` | another process does it on the same SQLite file; this one takes over when it ends |
+//! | `absent` | it cannot show in the database that it lives, so it must not work; after 15 s not ready |
 //!
 //! Anybody may ask, so a database that is ready is asked once a second, however many do; of one that is not,
 //! all who wait for an answer share it.
@@ -49,11 +50,19 @@ pub struct Health {
     store: Arc<dyn Store>,
     /// Set when the service is stopping: `/readyz` then asks for no new traffic.
     draining: Arc<AtomicBool>,
-    /// Where the keeper of this process's dispatcher stands; `None` when the process does not send.
-    dispatcher: Option<watch::Receiver<Standing>>,
+    standings: Standings,
     /// Records settlements; `None` when the process records none.
     recorder: Option<Recorder>,
     asked: Arc<Mutex<Asked>>,
+}
+
+/// Where the keepers of this process stand.
+#[derive(Clone, Default)]
+pub struct Standings {
+    /// The dispatcher's; `None` when the process does not send.
+    pub dispatcher: Option<watch::Receiver<Standing>>,
+    /// The engine's; `None` when the process does not settle.
+    pub engine: Option<watch::Receiver<Standing>>,
 }
 
 /// What the database answered last.
@@ -71,10 +80,10 @@ impl Health {
     pub fn new(
         store: Arc<dyn Store>,
         draining: Arc<AtomicBool>,
-        dispatcher: Option<watch::Receiver<Standing>>,
+        standings: Standings,
         recorder: Option<Recorder>,
     ) -> Health {
-        Health { store, draining, dispatcher, recorder, asked: Arc::default() }
+        Health { store, draining, standings, recorder, asked: Arc::default() }
     }
 
     /// How long the transaction has taken that records settlements at the moment.
@@ -83,8 +92,13 @@ impl Health {
     }
 
     /// Where the dispatcher of this process stands, if it has one.
-    pub(crate) fn standing(&self) -> Option<Standing> {
-        self.dispatcher.as_ref().map(|standing| *standing.borrow())
+    pub(crate) fn dispatcher(&self) -> Option<Standing> {
+        self.standings.dispatcher.as_ref().map(|standing| *standing.borrow())
+    }
+
+    /// Where the engine of this process stands, if it has one.
+    pub(crate) fn engine(&self) -> Option<Standing> {
+        self.standings.engine.as_ref().map(|standing| *standing.borrow())
     }
 
     /// Why the service cannot work, in one of a few texts.
@@ -115,12 +129,13 @@ impl Health {
         if self.recording_for() > RECORDING_MAX {
             return Some("the recorder is stuck: the database does not finish what it is given to write");
         }
-        match self.standing() {
-            Some(Standing::Absent(since)) if since.elapsed() > ABSENT_MAX => {
-                Some("the dispatcher is absent: it cannot show in the database that it lives")
-            }
-            _ => None,
+        if is_absent(self.dispatcher()) {
+            return Some("the dispatcher is absent: it cannot show in the database that it lives");
         }
+        if is_absent(self.engine()) {
+            return Some("the engine is absent: it cannot show in the database that it lives");
+        }
+        None
     }
 }
 
@@ -190,6 +205,9 @@ struct ReadinessSchema {
     /// Where the dispatcher of a process that sends stands: `serving`, `standing by` or `absent`.
     #[schema(value_type = String, required = false, examples("serving"))]
     dispatcher: Option<String>,
+    /// Where the engine of a process that settles stands: `serving`, `standing by` or `absent`.
+    #[schema(value_type = String, required = false, examples("serving"))]
+    engine: Option<String>,
 }
 
 /// Say whether the process lives
@@ -208,7 +226,7 @@ async fn healthz() -> Response {
 /// Say whether the service can work
 ///
 /// It can if the database answers, accepts writes and has the schema of this version, settlements are
-/// recorded, the dispatcher serves or stands by, and the service is not stopping.
+/// recorded, dispatcher and engine serve or stand by, and the service is not stopping.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -226,8 +244,11 @@ async fn readyz(State(health): State<Health>) -> Response {
     if let Some(reason) = reason {
         answer["reason"] = reason.into();
     }
-    if let Some(standing) = health.standing() {
+    if let Some(standing) = health.dispatcher() {
         answer["dispatcher"] = word(standing).into();
+    }
+    if let Some(standing) = health.engine() {
+        answer["engine"] = word(standing).into();
     }
     let mut response = crate::http::json(answer.to_string());
     if reason.is_some() {
@@ -236,7 +257,12 @@ async fn readyz(State(health): State<Health>) -> Response {
     response
 }
 
-/// What operators read of where a dispatcher stands.
+/// Whether a keeper has been absent for too long.
+fn is_absent(standing: Option<Standing>) -> bool {
+    matches!(standing, Some(Standing::Absent(since)) if since.elapsed() > ABSENT_MAX)
+}
+
+/// What operators read of where a keeper stands.
 pub(crate) fn word(standing: Standing) -> &'static str {
     match standing {
         Standing::Present => "serving",
@@ -268,7 +294,7 @@ mod tests {
         let merchant = fixtures::merchant(&*store).await;
         let (clock, entropy) = (Arc::new(ManualClock::at(fixtures::at(1))), Arc::new(SeededEntropy::new(1)));
         let recorder = Recorder::start(Outbox::of_service(store.share(), Wake::default(), clock, entropy));
-        let health = Health::new(store.share(), Arc::default(), None, Some(recorder.clone()));
+        let health = Health::new(store.share(), Arc::default(), Standings::default(), Some(recorder.clone()));
         let ready = (StatusCode::OK, json!({ "status": "ready" }));
         assert_eq!(answer(&health).await, ready, "it has nothing to record");
 

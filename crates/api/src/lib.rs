@@ -52,7 +52,7 @@ mod settlements;
 mod state;
 mod test_deliveries;
 
-pub use health::Health;
+pub use health::{Health, Standings};
 pub use language::{Language, Messages, MessagesFault, Wording};
 pub use limits::{Guessing, Limits};
 pub use openapi::{document, text as openapi_text};

@@ -4,6 +4,7 @@
 //! `fields`, an operator reads `error.details`: English sentences that name the element and the field, for
 //! the people who run the importing program.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,12 @@ use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use metrics_process::Collector;
 use settle_domain::ids::OperatorId;
+use settle_domain::provider::ProviderName;
 use settle_domain::vault::KeyRing;
+use settle_engine::life::Means;
+use settle_engine::wake::EngineWake;
 use settle_outbox::recorder::Recorder;
+use settle_provider::signing::ProviderSecret;
 use settle_store::Store;
 
 use crate::error::ApiError;
@@ -22,6 +27,7 @@ use crate::health::{self, Health};
 use crate::http::{EnvelopeState, Lookups, envelope};
 
 mod authentication;
+mod corridors;
 mod details;
 mod document;
 mod fields;
@@ -30,6 +36,8 @@ mod merchants;
 mod metrics;
 mod operations;
 mod pages;
+mod payments;
+mod providers;
 mod settlements;
 
 use authentication::Operator;
@@ -49,6 +57,12 @@ pub struct OperatorState {
     pub operators: Lookups<OperatorId>,
     /// Records completed settlements.
     pub recorder: Recorder,
+    /// What the settlement engine works with.
+    pub means: Means,
+    /// What providers sign their hints with.
+    pub provider_secrets: Arc<BTreeMap<ProviderName, ProviderSecret>>,
+    /// Tells the engine of this process that something is to be done.
+    pub engine_wake: EngineWake,
     /// How long a client may take to send a body.
     pub body_timeout: Duration,
     /// Renders the metrics.

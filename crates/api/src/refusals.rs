@@ -36,6 +36,11 @@ pub(crate) enum Refusal {
     InvalidSettlements,
     AdminValidation,
     Conflict,
+    InvalidPayments,
+    PayInConflict,
+    UnknownPayment,
+    IllegalAct,
+    UnknownProvider,
 }
 
 /// Why every operation of the merchant API can refuse a request, whatever it does.
@@ -71,7 +76,7 @@ impl Refusal {
                 "The body is not a JSON object, or a field has the wrong type.",
                 "The body is longer than 64 KiB.",
             ),
-            Self::InvalidSettlements => invalid_body(
+            Self::InvalidSettlements | Self::InvalidPayments => invalid_body(
                 "The body is neither a JSON object nor a list of them, or a key stands there twice.",
                 "The body is longer than 4 MiB.",
             ),
@@ -109,8 +114,26 @@ impl Refusal {
                 ErrorCode::Conflict,
                 "Settlements are recorded with other content; `error.details` names them. Nothing was done.",
             ),
+            Self::PayInConflict => own(
+                ErrorCode::Conflict,
+                "Pay-ins are there already with other content or for another merchant; `error.details` names \
+                 them. Nothing was done.",
+            ),
+            Self::UnknownPayment => own(ErrorCode::NotFound, "The merchant or its payment is unknown."),
+            Self::UnknownProvider => own(ErrorCode::NotFound, "The settings have no such provider."),
+            Self::IllegalAct => illegal_act(),
         }
     }
+}
+
+fn illegal_act() -> Vec<(u16, ErrorCode, &'static str)> {
+    vec![
+        (409, ErrorCode::Conflict, "The payment has changed since, or its state does not allow it."),
+        (409, ErrorCode::PayoutOutcomeUnknown, "A payout or refund may still have been made."),
+        (409, ErrorCode::ConversionOutcomeUnknown, "A conversion may still have been made."),
+        (409, ErrorCode::ProviderStillProcessing, "The provider is still at it."),
+        (403, ErrorCode::Forbidden, "It needs two people."),
+    ]
 }
 
 fn invalid_body(unreadable: &'static str, too_large: &'static str) -> Vec<(u16, ErrorCode, &'static str)> {

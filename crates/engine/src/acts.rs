@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use settle_domain::error_code::ErrorCode;
-use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Answer, Seen};
 use settle_domain::payment::{Act, TransitionFault};
 use settle_store::StoreError;
@@ -72,6 +72,20 @@ impl From<Stuck> for ActError {
             }
         }
     }
+}
+
+/// A provider hints that something has become of an operation: the payment is due at once. Nothing of what
+/// the hint says is believed.
+pub async fn hint(means: &Means, wake: &EngineWake, operation: OperationId) -> Result<(), ActError> {
+    let now = means.clock.now();
+    let Some(named) = means.store.operation_find(operation, now).await? else { return Ok(()) };
+    let case = means.read(named.merchant_id, named.payment_id).await?.ok_or(ActError::Unknown)?;
+    if case.due_at.is_some_and(|due_at| due_at > now) {
+        // Somebody who changes the payment meanwhile has looked, or is about to.
+        means.writer.write(Advance::hinted(case, now), None).await.map_err(ActError::Store)?;
+    }
+    wake.merchants([named.merchant_id]);
+    Ok(())
 }
 
 /// Does what an operator wants with the version of a payment that it saw. Gives the payment as it is then.

@@ -205,6 +205,14 @@ impl Advance {
         Ok(advance)
     }
 
+    /// Somebody hints that there is something to learn: the engine looks at once.
+    #[must_use]
+    pub fn hinted(case: Case, now: Timestamp) -> Advance {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.case.due_at = Some(now);
+        advance
+    }
+
     /// There is nothing to do.
     #[must_use]
     pub fn at_rest(case: Case, now: Timestamp) -> Advance {

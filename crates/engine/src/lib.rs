@@ -11,6 +11,7 @@
 //! | [`life`] | takes one case as far as it goes: call, record, call |
 //! | [`runner`] | claims what is due in the shards that this process holds |
 //! | [`books`] | checks that the books agree |
+//! | [`pauses`] | keeps the pauses that operators make known to the providers of this process |
 //! | [`wake`] | tells the runner of this process that something has come |
 //!
 //! # Never paid twice
@@ -33,6 +34,7 @@ pub mod advance;
 pub mod books;
 pub mod case;
 pub mod life;
+pub mod pauses;
 pub mod providers;
 pub mod runner;
 pub mod wake;

@@ -110,6 +110,18 @@ impl Station {
         !circuit.is_paused && circuit.open_until.is_none_or(|until| until <= Instant::now())
     }
 
+    /// Whether its circuit is open: it did not answer lately, and nothing is sent to it for a while.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.circuit().open_until.is_some_and(|until| until > Instant::now())
+    }
+
+    /// Whether it says that it moves no real money, if it has been asked.
+    #[must_use]
+    pub fn is_sandbox(&self) -> Option<bool> {
+        self.known().map(|known| known.sandbox)
+    }
+
     /// Whether an operator has paused it.
     #[must_use]
     pub fn is_paused(&self) -> bool {

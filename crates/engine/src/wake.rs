@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use settle_domain::ids::MerchantId;
+use settle_store::Store;
 use tokio::sync::Notify;
 
 /// Merchants that are remembered for an engine that does not look; the look every second finds the others.
@@ -40,6 +41,16 @@ impl EngineWake {
                 return woken;
             }
             self.0.notify.notified().await;
+        }
+    }
+}
+
+/// Passes every hint on to the engines of other processes, for a process that has none. Never returns.
+pub async fn pass_on(wake: EngineWake, store: Arc<dyn Store>) {
+    loop {
+        let merchants: Vec<MerchantId> = wake.woken().await.into_iter().collect();
+        if let Err(fault) = store.wake_others(&merchants).await {
+            tracing::debug!(%fault, "the engines of other processes were not woken");
         }
     }
 }

@@ -12,14 +12,14 @@ use settle_notify::alerts::AlerterWake;
 use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, StoreQueue};
 use settle_shards::leases::{ShardLeases, StoreLeases};
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{Ask, DeliveryState, DueTime, NewDelivery, Seen, Shard};
+use settle_store::{Ask, DeliveryState, DueTime, Duty, NewDelivery, Seen, Shard};
 
 const LEASE: Duration = Duration::from_secs(30);
 
 /// A delivery is claimed, its shard changes hands, and only then does its attempt end.
 async fn a_late_outcome_changes_nothing(store: ScratchStore) {
     let queue = StoreQueue::new(store.share(), Arc::new(SeededEntropy::new(1)), AlerterWake::default());
-    let shards = StoreLeases(store.share());
+    let shards = StoreLeases(store.share(), Duty::Dispatch);
     let keeper = fixtures::unique_keeper_id();
     let _presence = shards.presence(keeper).await.unwrap().expect("nobody else is there");
     let merchant = fixtures::merchant(&*store).await;

@@ -11,8 +11,10 @@ use crate::logging;
 
 mod access;
 mod config_show;
+mod corridor;
 mod delivery;
 mod demo;
+mod desk;
 mod doctor;
 mod key;
 mod listen;
@@ -20,6 +22,7 @@ mod master_key;
 mod merchant;
 mod migrate;
 mod operator;
+mod payment;
 mod progress;
 mod provider;
 mod sandbox;
@@ -65,6 +68,11 @@ enum Command {
     /// Make a master key, see what needs which, and seal everything anew
     #[command(subcommand)]
     MasterKey(master_key::MasterKeyCommand),
+    /// Agree on what merchants get for what comes in
+    #[command(subcommand)]
+    Corridor(corridor::CorridorCommand),
+    /// Hand pay-ins to the engine, see what became of them, and act on those that need a person
+    Payment(payment::PaymentCommand),
     /// Import completed settlements
     #[command(subcommand)]
     Settlement(settlement::SettlementCommand),
@@ -73,8 +81,7 @@ enum Command {
     Delivery(delivery::DeliveryCommand),
     /// Receive notifications on this machine, verify and show them
     Listen(listen::Listen),
-    /// Look at providers
-    #[command(subcommand)]
+    /// Look at providers, pause them, and try whether one keeps to the protocol
     Provider(provider::ProviderCommand),
     /// Run a provider of which nobody gets money, for development and tests
     Sandbox(sandbox::SandboxCommand),
@@ -190,16 +197,20 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Listen(command) => command.run().await?,
         Command::Demo(command) => command.run().await?,
         Command::Sandbox(command) => command.run().await?,
-        Command::Provider(command) => return command.run().await,
+        Command::Provider(command) => return command.run(cli.config.as_deref()).await,
         Command::Bench(command) => command.run().await?,
         command => return dispatch_configured(command, cli.config.as_deref()).await,
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// The settings: a file, and the environment.
+fn settings(file: Option<&Path>) -> Result<Loaded, ConfigError> {
+    config::load(file, &config::environment(std::env::vars_os())?)
+}
+
 async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<ExitCode, CommandError> {
-    let Loaded { config, sources, warnings } =
-        config::load(file, &config::environment(std::env::vars_os())?)?;
+    let Loaded { config, sources, warnings } = settings(file)?;
     logging::start(&config)?;
     for warning in warnings {
         tracing::warn!("{warning}");
@@ -209,6 +220,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Key(command) => command.user(),
         Command::Operator(command) => command.user(),
         Command::Delivery(command) => command.user(),
+        Command::Corridor(command) => command.user(),
         _ => User::Command,
     };
     match command {
@@ -220,6 +232,8 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Key(command) => command.run(Context::open(config, user).await?).await?,
         Command::Operator(command) => command.run(Context::open(config, user).await?).await?,
         Command::MasterKey(command) => command.run(config).await?,
+        Command::Corridor(command) => command.run(Context::open(config, user).await?).await?,
+        Command::Payment(command) => command.run(&config).await?,
         Command::Settlement(command) => command.run(Context::open(config, user).await?).await?,
         Command::Bench(_)
         | Command::Completions(_)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::ids::KeeperId;
-use settle_store::{Leases, Presence, ShardLease, Store, StoreResult};
+use settle_store::{Duty, Leases, Presence, ShardLease, Store, StoreResult};
 
 /// The leases on shards, as the keeper sees them.
 #[async_trait]
@@ -18,18 +18,18 @@ pub trait ShardLeases: Send + Sync {
     async fn release(&self, leases: &[ShardLease]) -> StoreResult<()>;
 }
 
-/// The real ones.
-pub struct StoreLeases(pub Arc<dyn Store>);
+/// The real ones, for one duty.
+pub struct StoreLeases(pub Arc<dyn Store>, pub Duty);
 
 #[async_trait]
 impl ShardLeases for StoreLeases {
     async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
-        self.0.presence(keeper).await
+        self.0.presence(keeper, self.1).await
     }
 
     async fn renew(&self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases> {
         let mut tx = self.0.begin().await?;
-        let leases = tx.queue_lease(keeper, lease).await?;
+        let leases = tx.queue_lease(keeper, self.1, lease).await?;
         tx.commit().await?;
         Ok(leases)
     }

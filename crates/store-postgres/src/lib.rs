@@ -17,7 +17,7 @@ use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
 use settle_store::{
-    ConnectionCount, CountChanges, Epochs, ImportMarks, Presence, Store, StoreError, StoreResult, Tx,
+    ConnectionCount, CountChanges, Duty, Epochs, ImportMarks, Presence, Store, StoreError, StoreResult, Tx,
     TxNumber,
 };
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
@@ -43,6 +43,7 @@ mod migrations;
 mod operations;
 mod operators;
 mod payments;
+mod providers;
 mod queue;
 mod settlements;
 
@@ -138,6 +139,7 @@ pub fn statements() -> Vec<Statement> {
         payments::STATEMENTS,
         operations::STATEMENTS,
         balances::STATEMENTS,
+        providers::STATEMENTS,
         hosts::STATEMENTS,
     ]
     .concat()
@@ -264,7 +266,7 @@ impl Store for PostgresStore {
         query.fetch_all(&self.pool).await.map_err(store_error)
     }
 
-    async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
+    async fn presence(&self, keeper: KeeperId, _duty: Duty) -> StoreResult<Option<Box<dyn Presence>>> {
         self.take_presence(keeper).await
     }
 

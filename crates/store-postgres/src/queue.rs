@@ -10,8 +10,8 @@ use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{
-    Ask, Claimed, Claims, DueMerchant, DueTime, LeaseToken, Leases, MerchantLock, Presence, QueueDepth,
-    QueueReads, QueueWrites, Shard, ShardLease, StoreError, StoreResult, fair_share,
+    Ask, Claimed, Claims, DueMerchant, DueTime, Duty, LeaseToken, Leases, MerchantLock, Presence, QueueDepth,
+    QueueReads, QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult, fair_share, lease_rows,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
@@ -115,8 +115,8 @@ settle_store::statements! {
               AND classid = $1::integer::oid AND objid = $2::integer::oid
         )";
     cold "once a second; as many rows as keepers" RENEW = "
-        INSERT INTO keepers (keeper_id, lock_key, lease_until)
-        VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second')
+        INSERT INTO keepers (keeper_id, lock_key, lease_until, duty)
+        VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second', $4)
         ON CONFLICT (keeper_id) DO UPDATE
         SET lease_until = excluded.lease_until, lock_key = excluded.lock_key";
     cold "once a second; as many rows as keepers" FORGET_DEAD_KEEPERS = "
@@ -137,10 +137,12 @@ settle_store::statements! {
         SELECT shard, token, NULL::bigint AS alive, NULL::bigint AS before
         FROM queue_shards WHERE keeper_id = $1
         UNION ALL
-        SELECT NULL, NULL, count(*), count(*) FILTER (WHERE keeper_id < $1) FROM keepers";
+        SELECT NULL, NULL, count(*), count(*) FILTER (WHERE keeper_id < $1) FROM keepers WHERE duty = $2";
     cold "when shards change hands" TAKE = "
         UPDATE queue_shards SET keeper_id = $1, token = gen_random_uuid()
-        WHERE shard IN (SELECT shard FROM queue_shards WHERE keeper_id IS NULL ORDER BY shard LIMIT $2)
+        WHERE shard IN (
+            SELECT shard FROM queue_shards WHERE keeper_id IS NULL AND shard BETWEEN $3 AND $3 + 63
+            ORDER BY shard LIMIT $2)
         RETURNING shard, token";
     cold "when shards change hands" RELEASE = "
         UPDATE queue_shards SET keeper_id = NULL, token = NULL
@@ -200,7 +202,7 @@ impl QueueReads for PostgresStore {
 
 #[async_trait]
 impl QueueWrites for PostgresTx {
-    async fn queue_lease(&mut self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases> {
+    async fn queue_lease(&mut self, keeper: KeeperId, duty: Duty, lease: Duration) -> StoreResult<Leases> {
         sqlx::query(RELAX).execute(&mut *self.inner).await.map_err(store_error)?;
         let turn = sqlx::query(TAKE_TURN).bind(LOCK_CLASS).bind(LEASE_TURN);
         turn.execute(&mut *self.inner).await.map_err(store_error)?;
@@ -211,19 +213,20 @@ impl QueueWrites for PostgresTx {
         if !present.fetch_one(&mut *self.inner).await.map_err(store_error)? {
             return Err(gone());
         }
-        let renew = sqlx::query(RENEW).bind(keeper.0).bind(lock_key).bind(lease.as_secs_f64());
+        let renew =
+            sqlx::query(RENEW).bind(keeper.0).bind(lock_key).bind(lease.as_secs_f64()).bind(duty.as_str());
         renew.execute(&mut *self.inner).await.map_err(store_error)?;
         let forget = sqlx::query(FORGET_DEAD_KEEPERS).bind(keeper.0).bind(LOCK_CLASS);
         forget.execute(&mut *self.inner).await.map_err(store_error)?;
         sqlx::query(FREE).execute(&mut *self.inner).await.map_err(store_error)?;
-        let rows = sqlx::query(HELD).bind(keeper.0).fetch_all(&mut *self.inner).await;
+        let rows = sqlx::query(HELD).bind(keeper.0).bind(duty.as_str()).fetch_all(&mut *self.inner).await;
         let rows = rows.map_err(store_error)?;
         let (last, rows) = rows.split_last().ok_or_else(|| StoreError::unexpected("no count"))?;
         let count = |name| Ok(usize::try_from(number(last, name)?).unwrap_or(usize::MAX));
         let share = fair_share(count("alive")?, count("before")?);
         let mut held = rows.iter().map(shard_lease).collect::<StoreResult<Vec<_>>>()?;
         if let Some(missing) = share.checked_sub(held.len()).filter(|missing| *missing > 0) {
-            let take = sqlx::query(TAKE).bind(keeper.0).bind(signed(missing as u64));
+            let take = sqlx::query(TAKE).bind(keeper.0).bind(signed(missing as u64)).bind(duty.row(Shard(0)));
             let taken = take.fetch_all(&mut *self.inner).await.map_err(store_error)?;
             for row in &taken {
                 held.push(shard_lease(row)?);
@@ -233,9 +236,8 @@ impl QueueWrites for PostgresTx {
     }
 
     async fn queue_release(&mut self, leases: &[ShardLease]) -> StoreResult<()> {
-        let query = sqlx::query(RELEASE)
-            .bind(array(leases, |lease| lease.shard.0))
-            .bind(array(leases, |lease| lease.token.0));
+        let (rows, tokens): (Vec<i16>, Vec<Uuid>) = lease_rows(leases).unzip();
+        let query = sqlx::query(RELEASE).bind(rows).bind(tokens);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }
@@ -255,9 +257,8 @@ impl QueueWrites for PostgresTx {
     }
 
     async fn queue_fence(&mut self, leases: &[ShardLease]) -> StoreResult<Vec<ShardLease>> {
-        let query = sqlx::query(FENCE)
-            .bind(array(leases, |lease| lease.shard.0))
-            .bind(array(leases, |lease| lease.token.0));
+        let (rows, tokens): (Vec<i16>, Vec<Uuid>) = lease_rows(leases).unzip();
+        let query = sqlx::query(FENCE).bind(rows).bind(tokens);
         let held = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         held.iter().map(shard_lease).collect()
     }
@@ -375,6 +376,6 @@ fn claimed(row: &PgRow) -> StoreResult<Claimed> {
 }
 
 fn shard_lease(row: &PgRow) -> StoreResult<ShardLease> {
-    let (shard, token): (i16, Uuid) = (column(row, "shard")?, column(row, "token")?);
-    Ok(ShardLease { shard: Shard(shard), token: LeaseToken(token) })
+    let (row, token): (i16, Uuid) = (column(row, "shard")?, column(row, "token")?);
+    Ok(ShardLease { shard: Shard(row % SHARDS), token: LeaseToken(token) })
 }

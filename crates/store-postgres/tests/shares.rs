@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use settle_domain::ids::KeeperId;
 use settle_store::conformance::fixtures::unique_keeper_id;
-use settle_store::{Leases, SHARDS, Store};
+use settle_store::{Duty, Leases, SHARDS, Store};
 use settle_store_postgres::testing::scratch;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -16,7 +16,7 @@ const KEEPERS: usize = 9;
 /// Renews, and gives back at once what is more than the share.
 async fn renew(store: &dyn Store, keeper: KeeperId) -> Leases {
     let mut tx = store.begin().await.unwrap();
-    let mut leases = tx.queue_lease(keeper, LEASE).await.unwrap();
+    let mut leases = tx.queue_lease(keeper, Duty::Dispatch, LEASE).await.unwrap();
     let excess = leases.held.split_off(leases.share.min(leases.held.len()));
     tx.queue_release(&excess).await.unwrap();
     tx.commit().await.unwrap();
@@ -29,7 +29,8 @@ async fn every_keeper_gets_its_share() {
     let keepers: Vec<KeeperId> = (0..KEEPERS).map(|_| unique_keeper_id()).collect();
     let mut presences = Vec::new();
     for keeper in &keepers {
-        presences.push(store.presence(*keeper).await.unwrap().expect("there is room for all"));
+        presences
+            .push(store.presence(*keeper, Duty::Dispatch).await.unwrap().expect("there is room for all"));
     }
     let mut held = Vec::new();
     // In the first round each learns of the others, in the second it gives back, in the third it takes.

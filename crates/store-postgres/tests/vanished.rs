@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use settle_store::conformance::fixtures::{merchant, unique_keeper_id};
-use settle_store::{ShardLease, Store, StoreError, StoreResult};
+use settle_store::{Duty, ShardLease, Store, StoreError, StoreResult};
 use settle_store_postgres::PostgresStore;
 use settle_store_postgres::testing::scratch_url;
 use settle_testing::proxy::Proxy;
@@ -40,7 +40,7 @@ async fn answered<T>(mut ask: impl AsyncFnMut() -> StoreResult<T>) -> T {
 
 async fn leases(store: &PostgresStore, keeper: settle_domain::ids::KeeperId) -> StoreResult<Vec<ShardLease>> {
     let mut tx = store.begin().await?;
-    let mut held = tx.queue_lease(keeper, LEASE).await?.held;
+    let mut held = tx.queue_lease(keeper, Duty::Dispatch, LEASE).await?.held;
     tx.commit().await?;
     held.sort_by_key(|lease| lease.shard);
     Ok(held)
@@ -91,14 +91,15 @@ async fn a_store_closes_while_its_connections_are_gone() {
 async fn a_keeper_shows_another_sign_and_keeps_its_shards() {
     let (proxy, store) = store().await;
     let keeper = unique_keeper_id();
-    let mut presence = store.presence(keeper).await.unwrap().expect("nobody else is there");
+    let mut presence = store.presence(keeper, Duty::Dispatch).await.unwrap().expect("nobody else is there");
     let before = leases(&store, keeper).await.unwrap();
     assert!(!before.is_empty());
     proxy.swallow();
     let lost = presence.woken().await;
     assert!(matches!(lost, Err(StoreError::Unavailable(_))), "{lost:?}");
     drop(presence);
-    let _presence = store.presence(keeper).await.unwrap().expect("the old sign is in nobody's way");
+    let _presence =
+        store.presence(keeper, Duty::Dispatch).await.unwrap().expect("the old sign is in nobody's way");
     let after = answered(async || leases(&store, keeper).await).await;
     assert_eq!(after, before, "with the tokens that it had");
 }

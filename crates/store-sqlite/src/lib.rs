@@ -25,7 +25,7 @@ use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
 use settle_store::{
-    CountChanges, Epochs, ImportMarks, Presence, Store, StoreError, StoreResult, Tx, TxNumber,
+    CountChanges, Duty, Epochs, ImportMarks, Presence, Store, StoreError, StoreResult, Tx, TxNumber,
 };
 
 mod alerts;
@@ -46,6 +46,7 @@ mod migrations;
 mod operations;
 mod operators;
 mod payments;
+mod providers;
 mod query;
 mod queue;
 mod settlements;
@@ -96,6 +97,7 @@ pub fn statements() -> Vec<Statement> {
         payments::STATEMENTS,
         operations::STATEMENTS,
         balances::STATEMENTS,
+        providers::STATEMENTS,
     ]
     .concat()
 }
@@ -209,8 +211,8 @@ impl Store for SqliteStore {
         self.connections.read(migrations::pending)
     }
 
-    async fn presence(&self, _keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
-        queue::take_presence(self.path())
+    async fn presence(&self, _keeper: KeeperId, duty: Duty) -> StoreResult<Option<Box<dyn Presence>>> {
+        queue::take_presence(self.path(), duty)
     }
 
     async fn wake_others(&self, _merchants: &[MerchantId]) -> StoreResult<()> {

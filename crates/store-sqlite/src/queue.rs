@@ -12,8 +12,8 @@ use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{
-    Ask, Claimed, Claims, DueMerchant, DueTime, LeaseToken, Leases, MerchantLock, Presence, QueueDepth,
-    QueueReads, QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult,
+    Ask, Claimed, Claims, DueMerchant, DueTime, Duty, LeaseToken, Leases, MerchantLock, Presence, QueueDepth,
+    QueueReads, QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult, lease_rows,
 };
 use uuid::Uuid;
 
@@ -78,17 +78,18 @@ settle_store::statements! {
                 FROM queue_shards) AS first_due_at
         FROM delivery_totals";
     cold "once a second; a row a shard" HELD = "
-        SELECT shard, token FROM queue_shards WHERE keeper_id = ?1";
+        SELECT shard % 64 AS shard, token FROM queue_shards WHERE keeper_id = ?1";
     cold "when shards change hands" TAKE = "
-        UPDATE queue_shards SET keeper_id = ?1, token = randomblob(16) WHERE keeper_id IS NOT ?1
-        RETURNING shard, token";
+        UPDATE queue_shards SET keeper_id = ?1, token = randomblob(16)
+        WHERE keeper_id IS NOT ?1 AND shard BETWEEN ?2 AND ?2 + 63
+        RETURNING shard % 64 AS shard, token";
     cold "when shards change hands" RELEASE = "
         UPDATE queue_shards SET keeper_id = NULL, token = NULL
         FROM (SELECT row.value ->> 0 AS shard, unhex(row.value ->> 1) AS token FROM jsonb_each(?1) AS row)
             AS given
         WHERE queue_shards.shard = given.shard AND queue_shards.token = given.token";
     hot FENCE = "
-        SELECT queue_shards.shard, queue_shards.token FROM jsonb_each(?1) AS row
+        SELECT queue_shards.shard % 64 AS shard, queue_shards.token FROM jsonb_each(?1) AS row
         CROSS JOIN queue_shards
             ON queue_shards.shard = row.value ->> 0 AND queue_shards.token = unhex(row.value ->> 1)";
 }
@@ -142,11 +143,15 @@ impl QueueReads for SqliteStore {
 #[async_trait]
 impl QueueWrites for SqliteTx {
     /// The lease needs no time limit: no other process sends while this one holds the lock on the file.
-    async fn queue_lease(&mut self, keeper: KeeperId, _lease: Duration) -> StoreResult<Leases> {
+    async fn queue_lease(&mut self, keeper: KeeperId, duty: Duty, _lease: Duration) -> StoreResult<Leases> {
         let share = usize::try_from(SHARDS).unwrap_or(usize::MAX);
         let mut held = self.writer.connection()?.rows(HELD, [keeper.0], shard_lease)?;
         if held.len() < share {
-            held.extend(self.writer.connection()?.rows(TAKE, [keeper.0], shard_lease)?);
+            held.extend(self.writer.connection()?.rows(
+                TAKE,
+                params![keeper.0, duty.row(Shard(0))],
+                shard_lease,
+            )?);
         }
         Ok(Leases { held, share })
     }
@@ -188,10 +193,11 @@ impl Presence for FilePresence {
     }
 }
 
-/// Takes the lock that shows that this process sends, unless another process holds it.
-pub(crate) fn take_presence(database: &Path) -> StoreResult<Option<Box<dyn Presence>>> {
+/// Takes the lock that shows that this process has the duty, unless another process holds it.
+pub(crate) fn take_presence(database: &Path, duty: Duty) -> StoreResult<Option<Box<dyn Presence>>> {
     let mut path = database.to_owned().into_os_string();
-    path.push("-dispatch");
+    path.push("-");
+    path.push(duty.as_str());
     let unavailable = |fault: std::io::Error| StoreError::Unavailable(fault.into());
     let file = lock_file(Path::new(&path))?;
     match file.try_lock() {
@@ -202,7 +208,7 @@ pub(crate) fn take_presence(database: &Path) -> StoreResult<Option<Box<dyn Prese
 }
 
 fn json_leases(leases: &[ShardLease]) -> String {
-    json_rows(leases.iter().map(|lease| (lease.shard.0, hex(lease.token.0))))
+    json_rows(lease_rows(leases).map(|(row, token)| (row, hex(token))))
 }
 
 fn due_merchant(row: &Row<'_>) -> StoreResult<DueMerchant> {
@@ -242,8 +248,8 @@ mod tests {
     fn the_lock_of_who_sends_is_its_owners_alone() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("settle.db");
-        let first = take_presence(&database).unwrap();
-        assert!(first.is_some() && take_presence(&database).unwrap().is_none(), "one sends");
+        let first = take_presence(&database, Duty::Dispatch).unwrap();
+        assert!(first.is_some() && take_presence(&database, Duty::Dispatch).unwrap().is_none(), "one sends");
         let lock = folder.path().join("settle.db-dispatch").metadata().unwrap();
         assert_eq!(lock.permissions().mode() & 0o777, 0o600);
     }

@@ -48,6 +48,7 @@ mod merchants;
 mod operations;
 mod operators;
 mod payments;
+mod providers;
 mod queue;
 mod settlements;
 pub mod slices;
@@ -86,9 +87,10 @@ pub use payments::{
     PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter, PaymentReads,
     PaymentRow, PaymentStanding, PaymentWrites, StepRow,
 };
+pub use providers::{ProviderPause, ProviderReads, ProviderWrites};
 pub use queue::{
-    Ask, Claimed, Claims, DUE_LAG, DueMerchant, DueTime, LeaseToken, Leases, Presence, QueueDepth,
-    QueueReads, QueueWrites, SHARDS, Shard, ShardLease, fair_share,
+    Ask, Claimed, Claims, DUE_LAG, DueMerchant, DueTime, Duty, LeaseToken, Leases, Presence, QueueDepth,
+    QueueReads, QueueWrites, SHARDS, Shard, ShardLease, fair_share, lease_rows,
 };
 pub use settlements::{
     BATCH_MAX, Content, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads,
@@ -115,6 +117,7 @@ pub trait Reads:
     + PaymentReads
     + OperationReads
     + BalanceReads
+    + ProviderReads
     + Send
     + Sync
 {
@@ -136,6 +139,7 @@ impl<T> Reads for T where
         + PaymentReads
         + OperationReads
         + BalanceReads
+        + ProviderReads
         + Send
         + Sync
 {
@@ -159,6 +163,7 @@ pub trait Tx:
     + PaymentWrites
     + OperationWrites
     + BalanceWrites
+    + ProviderWrites
     + Send
 {
     /// Makes all writes durable at once.
@@ -222,9 +227,9 @@ pub trait Store: Reads {
         Ok(Vec::new())
     }
 
-    /// Shows that a process lives. `None` when another process already sends and the database allows only
-    /// one, as SQLite does.
-    async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>>;
+    /// Shows that a process lives. `None` when another process already has the duty and the database allows
+    /// only one, as SQLite does.
+    async fn presence(&self, keeper: KeeperId, duty: Duty) -> StoreResult<Option<Box<dyn Presence>>>;
 
     /// Tells the dispatchers of other processes that merchants have deliveries due. It is only a hint: a
     /// dispatcher that misses it finds them at its next look.

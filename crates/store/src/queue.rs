@@ -39,6 +39,45 @@ impl Shard {
     }
 }
 
+/// What a process does for the merchants of a shard. Each duty has leases of its own, so that some processes
+/// may send and others settle: whoever holds a shard for one duty says nothing of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Duty {
+    /// Sending notifications.
+    Dispatch,
+    /// Settling payments.
+    Engine,
+}
+
+impl Duty {
+    /// Every duty.
+    pub const ALL: [Duty; 2] = [Duty::Dispatch, Duty::Engine];
+
+    /// Its name, for files and the log.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Duty::Dispatch => "dispatch",
+            Duty::Engine => "engine",
+        }
+    }
+
+    /// The row of a shard in the table of leases, for the backends: the shards of one duty after those of the
+    /// other.
+    #[must_use]
+    pub const fn row(self, shard: Shard) -> i16 {
+        match self {
+            Duty::Dispatch => shard.0,
+            Duty::Engine => SHARDS + shard.0,
+        }
+    }
+}
+
+/// The rows in which leases may stand, with their tokens: for the backends. A token stands in one of them.
+pub fn lease_rows(leases: &[ShardLease]) -> impl Iterator<Item = (i16, Uuid)> + '_ {
+    leases.iter().flat_map(|lease| Duty::ALL.map(|duty| (duty.row(lease.shard), lease.token.0)))
+}
+
 /// Proves that a shard has not changed hands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LeaseToken(pub Uuid);
@@ -193,9 +232,10 @@ pub trait QueueReads {
 /// Changes to the leases.
 #[async_trait]
 pub trait QueueWrites {
-    /// Renews the shards of a process for the given time, frees those of processes that died or were silent
-    /// for too long, and takes a fair share of the free ones. The process must hold its [`Presence`].
-    async fn queue_lease(&mut self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases>;
+    /// Renews the shards that a process holds for a duty for the given time, frees those of processes that
+    /// died or were silent for too long, and takes a fair share of the free ones. The process must hold its
+    /// [`Presence`].
+    async fn queue_lease(&mut self, keeper: KeeperId, duty: Duty, lease: Duration) -> StoreResult<Leases>;
 
     /// Gives shards back, so that other processes need not wait for the lease to run out.
     async fn queue_release(&mut self, leases: &[ShardLease]) -> StoreResult<()>;

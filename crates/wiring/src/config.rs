@@ -1,5 +1,6 @@
 //! The settings: defaults from one documented file, then `settle.toml`, then the environment.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -8,21 +9,27 @@ use std::time::Duration;
 use ipnet::IpNet;
 use secrecy::SecretString;
 use serde::Deserialize;
+use settle_domain::provider::ProviderName;
 use settle_notify::alerts::AlertUrl;
 use settle_shards::keeper::Keeper;
 
 mod error;
 mod expected;
 mod load;
+mod providers;
 mod show;
 mod text;
 mod variables;
 
 pub use error::ConfigError;
 pub use load::{DEFAULTS, Loaded, load};
+pub use providers::ProviderSettings;
 pub use show::{Shown, shown, without_secrets};
 pub use text::parse_duration;
-pub use variables::{Environment, LISTEN_SECRET_VARIABLE, SANDBOX_SECRET_VARIABLE, environment};
+pub use variables::{
+    Environment, LISTEN_SECRET_VARIABLE, OPERATOR_TOKEN_VARIABLE, OPERATOR_URL_VARIABLE,
+    SANDBOX_SECRET_VARIABLE, environment,
+};
 
 /// All settings. `defaults.toml` explains each.
 #[derive(Debug, Deserialize)]
@@ -41,6 +48,11 @@ pub struct Config {
     pub operator: Operator,
     /// Notifications.
     pub webhook: Webhook,
+    /// The settlement engine.
+    pub engine: Engine,
+    /// The providers, by their names.
+    #[serde(default)]
+    pub providers: BTreeMap<ProviderName, ProviderSettings>,
     /// Alerts.
     pub alerts: Alerts,
     /// Logs.
@@ -146,6 +158,18 @@ impl Webhook {
     }
 }
 
+/// The settlement engine.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Engine {
+    /// The first wait before the engine looks up or tries again.
+    #[serde(deserialize_with = "text::duration")]
+    pub retry_first: Duration,
+    /// The longest.
+    #[serde(deserialize_with = "text::duration")]
+    pub retry_max: Duration,
+}
+
 /// Alerts.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -229,6 +253,9 @@ impl Config {
         if self.webhook.retry_first > self.webhook.retry_max {
             return Err("webhook.retry_first must not be longer than webhook.retry_max".to_owned());
         }
+        if self.engine.retry_first > self.engine.retry_max {
+            return Err("engine.retry_first must not be longer than engine.retry_max".to_owned());
+        }
         Ok(())
     }
 
@@ -258,6 +285,7 @@ mod tests {
                 "webhook.lease must be at least webhook.timeout and 5s, which is 15s",
             ),
             ("SETTLE_WEBHOOK__RETRY_FIRST", "2h", "webhook.retry_first must not be longer"),
+            ("SETTLE_ENGINE__RETRY_FIRST", "2h", "engine.retry_first must not be longer"),
         ] {
             let refused = load(None, &vec![(name.to_owned(), value.to_owned())]).unwrap_err().to_string();
             assert!(refused.contains(words), "{refused}");

@@ -38,6 +38,14 @@ pub enum WiringError {
     /// The name servers cannot be used.
     #[error("webhook.nameservers: {0}")]
     Resolver(ResolveFault),
+    /// A provider cannot be used.
+    #[error("providers.{name}.{problem}")]
+    Provider {
+        /// Its name.
+        name: String,
+        /// The setting, and what is wrong with it.
+        problem: String,
+    },
     /// The database failed while it was opened.
     #[error(transparent)]
     Store(#[from] StoreError),

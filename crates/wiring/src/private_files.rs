@@ -24,7 +24,7 @@ pub(crate) fn make_private_file(path: &Path) -> Result<(), WiringError> {
 }
 
 /// What SQLite and the store put beside the database, by the end of the name.
-const BESIDE_DATABASE: [&str; 5] = ["", "-wal", "-shm", "-migrate", "-dispatch"];
+const BESIDE_DATABASE: [&str; 6] = ["", "-wal", "-shm", "-migrate", "-dispatch", "-engine"];
 
 /// Takes the database's files from others who can read them, as after a copy under another umask. We mend
 /// them, unlike the master key: they hold nothing that must be replaced because somebody read it.

@@ -15,7 +15,7 @@ use settle_notify::sender::{Sender, Transport};
 use settle_outbox::wake::Wake;
 use settle_shards::keeper::Keeper;
 use settle_shards::leases::StoreLeases;
-use settle_store::Store;
+use settle_store::{Duty, Store};
 
 use crate::WiringError;
 use crate::config::Config;
@@ -67,11 +67,11 @@ pub fn dispatcher(config: &Config, parts: DispatchParts) -> Dispatcher {
     }
 }
 
-/// The keeper of this process's shards.
+/// The keeper of the shards that this process holds for a duty.
 #[must_use]
-pub fn keeper(config: &Config, store: Arc<dyn Store>) -> Keeper {
+pub fn keeper(config: &Config, store: Arc<dyn Store>, duty: Duty) -> Keeper {
     let id = KeeperId::new(SystemClock.now(), &SystemEntropy);
-    Keeper::new(Arc::new(StoreLeases(store)), id, config.webhook.lease)
+    Keeper::new(Arc::new(StoreLeases(store, duty)), id, config.webhook.lease)
 }
 
 /// What a dispatcher shares with the rest of the process.
@@ -106,7 +106,7 @@ pub fn alerter(
 }
 
 /// The certificates to trust besides the web's, as PEM.
-fn extra_roots(config: &Config) -> Result<Vec<u8>, WiringError> {
+pub(crate) fn extra_roots(config: &Config) -> Result<Vec<u8>, WiringError> {
     let file = &config.webhook.extra_roots;
     if file.as_os_str().is_empty() {
         return Ok(Vec::new());

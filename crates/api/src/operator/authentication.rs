@@ -12,7 +12,14 @@ use crate::error::{ApiError, LookupError, TokenFault};
 use crate::http::{BearerFault, Source, bearer};
 
 /// An operator whose token is valid. The log names the operator.
-pub(super) struct Operator;
+pub(super) struct Operator(OperatorId);
+
+impl Operator {
+    /// Whose token it is: acts on money are somebody's.
+    pub(super) fn id(&self) -> OperatorId {
+        self.0
+    }
+}
 
 impl FromRequestParts<OperatorState> for Operator {
     type Rejection = ApiError;
@@ -29,7 +36,7 @@ impl FromRequestParts<OperatorState> for Operator {
         })?;
         let operator_id = found.ok_or(ApiError::AccessToken(TokenFault::Invalid))?;
         tracing::Span::current().record("operator_id", tracing::field::display(operator_id));
-        Ok(Operator)
+        Ok(Operator(operator_id))
     }
 }
 

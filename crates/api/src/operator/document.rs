@@ -14,14 +14,21 @@ use crate::refusals::OPERATORS;
 
 const OPERATOR_API: Surface = Surface {
     title: "Settle for operators",
-    description: "What operators ask of the service, on a listener of its own: recording completed settlements, \
-        merchants and their API keys, health and metrics.\n\nEvery request under `/operator/v1` carries a token as \
+    description: "What operators ask of the service, on a listener of its own: payments and their \
+        corridors and providers, recording settlements made elsewhere, merchants and their API keys, health and \
+        metrics.\n\nEvery request under `/operator/v1` carries a token as \
         `Authorization: Bearer op_…`. Every error has one envelope; a 422 and a 409 say in `error.details` what is \
         wrong.\n\n`/operator/v1` only grows: fields, parameters and codes may be added.",
     tags: &[
         ("Settlements", "Completed settlements of all merchants."),
         ("Merchants", "The owners of settlements, keys and endpoints."),
         ("Keys", "The API keys of a merchant."),
+        ("Corridors", "What was agreed for a merchant and a pair of assets, in versions."),
+        (
+            "Payments",
+            "Pay-ins on their way: quoted, converted, paid out, and what an operator does about them.",
+        ),
+        ("Providers", "The systems outside that quote, convert, pay out and refund."),
         ("Health", "Whether the service works, and how."),
     ],
     credential: [

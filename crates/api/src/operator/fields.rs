@@ -1,6 +1,8 @@
 //! The fields of a small request body. A field that nobody knows is refused: a misspelt one must not look
 //! like success.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -26,7 +28,12 @@ impl Fields {
     pub(super) async fn read(headers: &HeaderMap, body: Body, timeout: Duration) -> Result<Fields, ApiError> {
         let body = read_body(headers, body, BODY_BYTES_MAX, timeout).await.map_err(ApiError::InvalidBody)?;
         let left = parse_object(&body).map_err(|_| ApiError::InvalidBody(BodyFault::Unreadable))?;
-        Ok(Fields { left, details: Details::default() })
+        Ok(Fields::of(left))
+    }
+
+    /// The fields of an object.
+    pub(super) fn of(left: Map<String, Value>) -> Fields {
+        Fields { left, details: Details::default() }
     }
 
     /// A text that must be there.
@@ -50,15 +57,69 @@ impl Fields {
         }
     }
 
-    /// Refuses the request if a field was wrong, or is left because nobody knows it.
-    pub(super) fn end(mut self, noun: &str) -> Result<(), ApiError> {
+    /// A value that must be there, written as a text. `None` once its fault is noted.
+    pub(super) fn required_as<T: FromStr<Err: Display>>(&mut self, field: &str) -> Option<T> {
+        if matches!(self.left.get(field), None | Some(Value::Null)) {
+            self.required(field);
+            return None;
+        }
+        self.optional_as(field)
+    }
+
+    /// A value that may be absent or null, written as a text or, if it is a whole number, as one.
+    pub(super) fn optional_as<T: FromStr<Err: Display>>(&mut self, field: &str) -> Option<T> {
+        if let Some(Value::Number(number)) = self.left.get(field)
+            && number.is_u64()
+        {
+            let text = number.to_string();
+            self.left.insert(field.to_owned(), Value::String(text));
+        }
+        match self.optional(field)?.parse() {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                self.fault(format!("{field}: {fault}"));
+                None
+            }
+        }
+    }
+
+    /// Whether a switch is on; absent or null is off.
+    pub(super) fn switch(&mut self, field: &str) -> bool {
+        match self.left.remove(field) {
+            None | Some(Value::Null | Value::Bool(false)) => false,
+            Some(Value::Bool(true)) => true,
+            Some(_) => {
+                self.fault(format!("{field}: must be true or false"));
+                false
+            }
+        }
+    }
+
+    /// A switch that must be there.
+    pub(super) fn required_switch(&mut self, field: &str) -> bool {
+        if matches!(self.left.get(field), None | Some(Value::Null)) {
+            self.required(field);
+            return false;
+        }
+        self.switch(field)
+    }
+
+    /// Something else is wrong.
+    pub(super) fn fault(&mut self, problem: impl Display) {
+        self.details.push(|| problem.to_string());
+    }
+
+    /// Everything that is wrong, with the fields that are left because nobody knows them.
+    pub(super) fn faults(mut self, noun: &str) -> Vec<String> {
         for field in self.left.keys() {
             self.details.push(|| format!("{field}: is not a field of {noun}"));
         }
-        if self.details.is_empty() {
-            Ok(())
-        } else {
-            Err(ApiError::AdminValidation(self.details.into_list()))
-        }
+        self.details.into_list()
+    }
+
+    /// Refuses the request if a field was wrong, or is left because nobody knows it.
+    pub(super) fn end(self, noun: &str) -> Result<(), ApiError> {
+        let faults = self.faults(noun);
+        if faults.is_empty() { Ok(()) } else { Err(ApiError::AdminValidation(faults)) }
     }
 }

@@ -3,7 +3,7 @@
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{OperatorState, keys, merchants, metrics, settlements};
+use super::{OperatorState, corridors, keys, merchants, metrics, payments, providers, settlements};
 
 /// The routes of the operations, with what each says of itself for the document.
 pub(super) fn operations() -> OpenApiRouter<OperatorState> {
@@ -12,9 +12,24 @@ pub(super) fn operations() -> OpenApiRouter<OperatorState> {
         .routes(routes!(merchants::list_merchants, merchants::create_merchant))
         .routes(routes!(keys::list_keys, keys::create_key))
         .routes(routes!(keys::revoke_key))
+        .routes(routes!(corridors::list_corridors))
+        .routes(routes!(corridors::show_corridor, corridors::set_corridor))
+        .routes(routes!(payments::list_payments, payments::receive_payments))
+        .routes(routes!(payments::retry_payments))
+        .routes(routes!(payments::show_payment))
+        .routes(routes!(payments::retry_payment))
+        .routes(routes!(payments::refund_payment))
+        .routes(routes!(payments::cancel_payment))
+        .routes(routes!(payments::return_payment))
+        .routes(routes!(payments::resolve_payment))
+        .routes(routes!(providers::list_providers))
+        .routes(routes!(providers::show_provider, providers::set_provider))
 }
 
 /// What asks for no token.
 pub(super) fn open() -> OpenApiRouter<OperatorState> {
-    OpenApiRouter::new().routes(routes!(metrics::print_metrics))
+    OpenApiRouter::new()
+        .routes(routes!(metrics::print_metrics))
+        // A provider signs what it says; it has no token.
+        .routes(routes!(providers::take_callback))
 }

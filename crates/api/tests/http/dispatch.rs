@@ -24,7 +24,7 @@ use settle_outbox::Outbox;
 use settle_outbox::recorder::{Recorded, Recorder};
 use settle_shards::keeper::Keeper;
 use settle_shards::leases::StoreLeases;
-use settle_store::{Alert, Ask, Claims, DueMerchant, DueTime, QueueDepth, Shard, StoreResult};
+use settle_store::{Alert, Ask, Claims, DueMerchant, DueTime, Duty, QueueDepth, Shard, StoreResult};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -330,7 +330,7 @@ fn launch(
         },
     };
     let id = KeeperId::new(service.clock.now(), &*service.entropy);
-    let leases = Arc::new(StoreLeases(service.store.clone()));
+    let leases = Arc::new(StoreLeases(service.store.clone(), Duty::Dispatch));
     let mut keeper = Keeper::new(leases, id, Keeper::lease_min(TIMEOUT));
     let dispatching = dispatcher.run(keeper.tenant(), std::future::pending());
     // One task: aborting it is like killing the process.

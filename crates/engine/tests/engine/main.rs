@@ -12,6 +12,7 @@ use settle_engine::advance::Advance;
 use settle_engine::life::live;
 use settle_engine::writer::CreateError;
 use settle_provider::wire::OperationKind as Asked;
+use settle_store::Duty;
 use settle_store::conformance::{ScratchStore, fixtures};
 
 mod books;
@@ -317,7 +318,7 @@ async fn a_node_that_lost_its_shard_keeps_what_it_learnt(scratch: ScratchStore) 
     );
     assert_eq!(row.standing.due_at, Some(due), "due for whoever serves it now");
     let keeper = fixtures::unique_keeper_id();
-    let presence = world.store.presence(keeper).await;
+    let presence = world.store.presence(keeper, Duty::Engine).await;
     if let Ok(Some(_presence)) = presence {
         world.lease = Some(lease(&*world.store, keeper, world.merchant).await);
         world.go(payment).await;

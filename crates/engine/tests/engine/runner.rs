@@ -12,7 +12,7 @@ use settle_provider::wire::OperationKind as Asked;
 use settle_shards::keeper::Keeper;
 use settle_shards::leases::{ShardLeases, StoreLeases};
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{Leases, Presence, SHARDS, Shard, ShardLease, Store, StoreResult};
+use settle_store::{Duty, Leases, Presence, SHARDS, Shard, ShardLease, Store, StoreResult};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -49,7 +49,7 @@ struct Running {
 
 impl Running {
     fn start(world: &World) -> Running {
-        Running::under(world, Arc::new(StoreLeases(world.store.share())))
+        Running::under(world, Arc::new(StoreLeases(world.store.share(), Duty::Engine)))
     }
 
     fn under(world: &World, leases: Arc<dyn ShardLeases>) -> Running {
@@ -201,19 +201,19 @@ struct Shares {
 #[async_trait]
 impl ShardLeases for Shares {
     async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
-        self.store.presence(keeper).await
+        self.store.presence(keeper, Duty::Engine).await
     }
 
     async fn renew(&self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases> {
         let share = *self.share.borrow();
-        let mut leases = StoreLeases(self.store.clone()).renew(keeper, lease).await?;
+        let mut leases = StoreLeases(self.store.clone(), Duty::Engine).renew(keeper, lease).await?;
         // What was given back is free again, and nobody else is there to take it.
         leases.held.retain(|lease| !self.released.borrow().contains(&lease.shard));
         Ok(Leases { share, ..leases })
     }
 
     async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
-        StoreLeases(self.store.clone()).release(leases).await?;
+        StoreLeases(self.store.clone(), Duty::Engine).release(leases).await?;
         self.released.send_modify(|released| released.extend(leases.iter().map(|lease| lease.shard)));
         Ok(())
     }

@@ -23,7 +23,7 @@ use settle_outbox::Outbox;
 use settle_outbox::wake::Wake;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{NewCorridor, OperationRow, PaymentRow, Presence, Shard, ShardLease, Store};
+use settle_store::{Duty, NewCorridor, OperationRow, PaymentRow, Presence, Shard, ShardLease, Store};
 
 use crate::desk::{Desk, Lie};
 
@@ -50,7 +50,7 @@ impl World {
     pub(crate) async fn new(scratch: ScratchStore) -> World {
         let world = World::unserved(scratch).await;
         let keeper = fixtures::unique_keeper_id();
-        let presence = world.store.presence(keeper).await.unwrap().expect("nobody else sends");
+        let presence = world.store.presence(keeper, Duty::Engine).await.unwrap().expect("nobody else sends");
         let lease = lease(&*world.store, keeper, world.merchant).await;
         World { lease: Some(lease), _presence: Some(presence), ..world }
     }
@@ -207,7 +207,7 @@ impl World {
 
 pub(crate) async fn lease(store: &dyn Store, keeper: KeeperId, merchant: MerchantId) -> ShardLease {
     let mut tx = store.begin().await.unwrap();
-    let leases = tx.queue_lease(keeper, Duration::from_mins(1)).await.unwrap();
+    let leases = tx.queue_lease(keeper, Duty::Engine, Duration::from_mins(1)).await.unwrap();
     tx.commit().await.unwrap();
     let shard = Shard::of(merchant);
     *leases.held.iter().find(|lease| lease.shard == shard).expect("a lone keeper holds every shard")

@@ -21,7 +21,7 @@ use settle_outbox::wake::Wake;
 use settle_shards::keeper::Keeper;
 use settle_shards::leases::StoreLeases;
 use settle_store::conformance::fixtures;
-use settle_store::{DueTime, Merchant, Store};
+use settle_store::{DueTime, Duty, Merchant, Store};
 use settle_testing::virtual_time::pass;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout};
@@ -143,7 +143,7 @@ impl Simulation {
     /// A process that sends: the keeper of shards, and the dispatcher, which is its tenant.
     async fn process(&self, stopping: impl Future<Output = ()> + Send) {
         let id = KeeperId::new(self.world.clock.now(), &*self.entropy);
-        let leases = Arc::new(self.database(StoreLeases(self.store.clone())));
+        let leases = Arc::new(self.database(StoreLeases(self.store.clone(), Duty::Dispatch)));
         let mut keeper = Keeper::new(leases, id, Keeper::lease_min(self.scenario.timeout));
         let tenancy = keeper.tenant();
         tokio::join!(keeper.run(), self.dispatcher().run(tenancy, stopping));

@@ -1,5 +1,6 @@
-//! `settle provider`: looks at providers.
+//! `settle provider`: looks at providers, pauses them, and tries whether one keeps to the protocol.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,18 +8,45 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use secrecy::SecretString;
 use serde::Serialize;
+use serde_json::{Value, json};
 use settle_domain::money::Decimal;
+use settle_domain::provider::ProviderName;
 use settle_provider::check::{self, Report, Terms, TermsFault, Verdict};
 use settle_provider::client::{ClientSettings, Endpoint};
-use settle_wiring::config::{SANDBOX_SECRET_VARIABLE, parse_duration};
+use settle_wiring::config::{Config, SANDBOX_SECRET_VARIABLE, parse_duration};
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
-use super::CommandError;
+use super::desk::Desk;
 use super::sandbox::parse_secret;
+use super::{CommandError, settings};
 use crate::output::{self, OutputFormat};
 
+#[derive(Debug, Args)]
+pub(super) struct ProviderCommand {
+    #[command(flatten)]
+    desk: Desk,
+    #[command(subcommand)]
+    action: Action,
+}
+
 #[derive(Debug, Subcommand)]
-pub(super) enum ProviderCommand {
+enum Action {
+    /// List the providers of the running service, and how they are
+    List(OutputFormat),
+    /// Send nothing more to a provider; look-ups go on
+    Pause {
+        /// Its name in the settings
+        name: ProviderName,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
+    /// Let a provider go on
+    Resume {
+        /// Its name in the settings
+        name: ProviderName,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
     /// Try whether a provider keeps to the protocol; this moves money
     Check(Check),
 }
@@ -50,11 +78,49 @@ pub(super) struct Check {
 }
 
 impl ProviderCommand {
-    pub(super) async fn run(self) -> Result<ExitCode, CommandError> {
-        match self {
-            ProviderCommand::Check(check) => check.run().await,
+    pub(super) async fn run(self, file: Option<&Path>) -> Result<ExitCode, CommandError> {
+        let desk = &self.desk;
+        match self.action {
+            // It needs no settings, so bad ones must not make it fail.
+            Action::Check(check) => return check.run().await,
+            Action::List(format) => {
+                let listed = desk.get(&settings(file)?.config, "/operator/v1/providers").await?;
+                let providers = listed["providers"].as_array().map_or(&[][..], Vec::as_slice);
+                output::print(format, &listed, || health(providers))?;
+            }
+            Action::Pause { name, format } => {
+                set(desk, &settings(file)?.config, &name, true, format).await?;
+            }
+            Action::Resume { name, format } => {
+                set(desk, &settings(file)?.config, &name, false, format).await?;
+            }
         }
+        Ok(ExitCode::SUCCESS)
     }
+}
+
+async fn set(
+    desk: &Desk,
+    config: &Config,
+    name: &ProviderName,
+    paused: bool,
+    format: OutputFormat,
+) -> Result<(), CommandError> {
+    let set =
+        desk.put(config, &format!("/operator/v1/providers/{name}"), &json!({ "paused": paused })).await?;
+    Ok(output::print(format, &set, || health(std::slice::from_ref(&set)))?)
+}
+
+/// The providers as the process that answered sees them.
+fn health(providers: &[Value]) -> String {
+    let row = |provider: &Value| {
+        let text = |name: &str| provider[name].as_str().unwrap_or("-").to_owned();
+        let paused = if provider["paused"] == true { text("paused_by") } else { "-".to_owned() };
+        let is_sandbox = provider["sandbox"].as_bool().map_or("?", |is| if is { "yes" } else { "no" });
+        vec![text("name"), text("circuit"), provider["in_flight"].to_string(), is_sandbox.to_owned(), paused]
+    };
+    let rows: Vec<Vec<String>> = providers.iter().map(row).collect();
+    output::table(&["PROVIDER", "CIRCUIT", "IN_FLIGHT", "SANDBOX", "PAUSED_BY"], &rows)
 }
 
 /// The report as JSON.

@@ -1,34 +1,31 @@
 //! `settle serve`: the service.
 //!
 //! **A stop.** At the first SIGTERM or SIGINT the merchant API accepts no more connections and finishes the
-//! requests under way; the dispatcher finishes and records what it has in flight, and the keeper gives its
-//! shards back. The operator's listener stops last: until then `/readyz` says "draining". A second signal
-//! ends the process at once.
+//! requests under way; dispatcher and engine finish and record what they have in flight, and their keepers
+//! give their shards back. The operator's listener stops last: until then `/readyz` says "draining". A second
+//! signal ends the process at once.
 
 use std::num::NonZeroU32;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use figment::Figment;
-use futures::FutureExt;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::process::{Resource, Rlimit};
 use settle_api::http::{EnvelopeState, Lookups, Proxies};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{ApiState, Guessing, Health, Limits, Messages, OperatorState, Parts, router};
-use settle_notify::clearer::Clearer;
+use settle_api::{ApiState, Guessing, Health, Limits, Messages, OperatorState, Parts, Standings, router};
+use settle_engine::life::Means;
+use settle_engine::wake::EngineWake;
 use settle_notify::guard::Guard;
 use settle_notify::sender::Transport;
-use settle_outbox::imports::finisher::Finisher;
 use settle_outbox::recorder::Recorder;
-use settle_outbox::wake::{Wake, pass_on};
-use settle_shards::keeper::Standing;
+use settle_outbox::wake::Wake;
 use settle_wiring::config::Config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
-use settle_wiring::{Context, DispatchParts, User, WiringError};
+use settle_wiring::{Context, User, WiringError};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -37,6 +34,7 @@ use tokio::task::JoinHandle;
 use super::CommandError;
 
 pub(super) mod dev;
+mod workers;
 
 use dev::Development;
 
@@ -93,6 +91,8 @@ enum Role {
     Operator,
     /// The dispatcher, which sends notifications
     Dispatch,
+    /// The engine, which settles payments
+    Engine,
 }
 
 impl Serve {
@@ -163,19 +163,26 @@ impl Serve {
         } else {
             None
         };
-        let dispatching = self.dispatch(&context, transport.clone(), wake.clone(), stop.clone())?;
-        let (dispatcher, standing) = dispatching.unzip();
+        let (sends, settles) = (self.runs(Role::Dispatch), self.runs(Role::Engine));
+        let dispatching = workers::dispatch(sends, &context, transport.clone(), wake.clone(), stop.clone())?;
+        let (dispatcher, dispatching) = dispatching.unzip();
+        let engine_wake = EngineWake::default();
+        let means = workers::means(&context, wake.clone(), engine_wake.clone())?;
+        let settling = workers::engine(settles, &context, means.clone(), engine_wake.clone(), stop.clone());
+        let (engine, settling) = settling.unzip();
         let recorder =
             self.runs(Role::Operator).then(|| Recorder::start(context.service_outbox(wake.clone())));
-        let health = Health::new(context.store.clone(), draining, standing, recorder.clone());
+        let standings = Standings { dispatcher: dispatching, engine: settling };
+        let health = Health::new(context.store.clone(), draining, standings, recorder.clone());
         let merchants = listener.map(|listener| {
             let state = api_state(&context, &messages, guard, transport, wake);
             let router = router::merchant(&state, health.clone());
             tokio::spawn(server::serve(listener, router, limits.clone(), stopped(stop.clone())))
         });
-        let drained = drained(stop, merchants, dispatcher);
+        let drained = drained(stop, merchants, dispatcher, engine);
         if let Some(recorder) = recorder {
-            let state = operator_state(&context, messages, recorder, metrics, health);
+            let engine = (means, engine_wake);
+            let state = operator_state(&context, messages, recorder, engine, metrics, health)?;
             let (bound, address) = (self.bound.operator.take(), context.config.operator.listen);
             let listener = listen(bound, "operator.listen", address).await?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
@@ -196,68 +203,21 @@ impl Serve {
         tracing::info!("stopped");
         Ok(())
     }
-
-    /// Starts the dispatcher, its keeper, the alerter, the clearer and the finisher of imports. Without the
-    /// role `dispatch` it starts a task that passes wake-ups on to the processes that have one.
-    fn dispatch(
-        &self,
-        context: &Context,
-        transport: Arc<dyn Transport>,
-        wake: Wake,
-        stop: watch::Receiver<bool>,
-    ) -> Result<Option<Dispatching>, CommandError> {
-        let store = context.store.clone();
-        if !self.runs(Role::Dispatch) {
-            tokio::spawn(pass_on(wake, store));
-            return Ok(None);
-        }
-        let alerter = settle_wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
-        let mut keeper = settle_wiring::keeper(&context.config, store.clone());
-        let clearer = Clearer::new(store.clone());
-        let finisher = Finisher::new(context.service_outbox(wake.clone()));
-        let tenancy = keeper.tenant();
-        let parts =
-            DispatchParts { store, transport, ring: context.ring.clone(), wake, alerter: alerter.wake() };
-        let dispatcher = settle_wiring::dispatcher(&context.config, parts);
-        let standing = keeper.standing();
-        let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
-        let clearer = tokio::spawn(vital(clearer.run(stopped(stop.clone()))));
-        let finisher = tokio::spawn(vital(finisher.run(stopped(stop.clone()))));
-        let keeper = tokio::spawn(vital(keeper.run()));
-        let running = tokio::spawn(async move {
-            vital(dispatcher.run(tenancy, stopped(stop))).await;
-            // The keeper gives its shards back when the dispatcher, its tenant, has gone.
-            let _ = keeper.await;
-            let _ = alerter.await;
-            let _ = clearer.await;
-            let _ = finisher.await;
-        });
-        Ok(Some((running, standing)))
-    }
 }
 
-/// The dispatcher, its keeper and the alerter, and where the keeper stands.
-type Dispatching = (JoinHandle<()>, watch::Receiver<Standing>);
-
-/// Runs a part without which the service would only seem alive. If it panics, the process ends, so that its
-/// supervisor starts it again.
-#[expect(clippy::disallowed_methods, reason = "there is nobody left to return to")]
-async fn vital(part: impl Future<Output = ()> + Send) {
-    if AssertUnwindSafe(part).catch_unwind().await.is_err() {
-        tracing::error!("a part of the service panicked: the process ends");
-        std::process::exit(1);
-    }
-}
-
-/// Ends when the merchants' requests are finished and the dispatcher has recorded what was in flight. The
-/// operator's listener stays up until then.
+/// Ends when the merchants' requests are finished, and engine and dispatcher have recorded what was in
+/// flight. The operator's listener stays up until then.
 async fn drained(
     stop: watch::Receiver<bool>,
     merchants: Option<JoinHandle<()>>,
     dispatcher: Option<JoinHandle<()>>,
+    engine: Option<JoinHandle<()>>,
 ) {
     stopped(stop).await;
-    for (part, task) in [("the merchant API", merchants), ("the dispatcher", dispatcher)] {
+    // The engine before the dispatcher: what it completes is notified by whoever is there.
+    for (part, task) in
+        [("the merchant API", merchants), ("the engine", engine), ("the dispatcher", dispatcher)]
+    {
         if let Some(task) = task
             && let Err(fault) = task.await
         {
@@ -319,9 +279,10 @@ fn operator_state(
     context: &Context,
     messages: Arc<Messages>,
     recorder: Recorder,
+    (means, engine_wake): (Means, EngineWake),
     metrics: PrometheusHandle,
     health: Health,
-) -> OperatorState {
+) -> Result<OperatorState, CommandError> {
     let envelope = EnvelopeState {
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
@@ -333,7 +294,20 @@ fn operator_state(
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
     let operators = Lookups::new(guessing(&context.config));
     let process = metrics_process::Collector::default();
-    OperatorState { envelope, store, ring, operators, recorder, body_timeout, metrics, process, health }
+    Ok(OperatorState {
+        envelope,
+        store,
+        ring,
+        operators,
+        recorder,
+        means,
+        provider_secrets: Arc::new(settle_wiring::provider_secrets(&context.config)?),
+        engine_wake,
+        body_timeout,
+        metrics,
+        process,
+        health,
+    })
 }
 
 /// How many wrong credentials a source may give on a listener.
@@ -400,8 +374,9 @@ fn open_files_max() -> usize {
     current.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
-/// Becomes true at the first SIGTERM or SIGINT, after a delay in which `/readyz` says "draining" and everything is
-/// served: a load balancer needs a moment to notice. The second signal ends the process at once.
+/// Becomes true at the first SIGTERM or SIGINT, after a delay in which `/readyz` says "draining" and
+/// everything is served: a load balancer needs a moment to notice. The second signal ends the process at
+/// once.
 pub(super) fn stop_signal(
     draining: Arc<AtomicBool>,
     delay: Duration,

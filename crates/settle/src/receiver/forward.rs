@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
+use http_body_util::Full;
 use serde::Serialize;
-use tokio::net::TcpStream;
+
+use crate::exchange::exchange;
 
 /// How long the app may take for a whole answer: as long as the service waits for it.
 const APP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -106,24 +105,7 @@ impl App {
     /// The app's status, and its body unless it is too long.
     async fn exchange(&self, headers: &HeaderMap, body: Bytes) -> io::Result<(StatusCode, Option<Bytes>)> {
         let request = self.request(headers, body)?;
-        let stream = TcpStream::connect((self.host.as_str(), self.port)).await?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        let answered = async {
-            let response = sender.send_request(request).await.map_err(io::Error::other)?;
-            let status = response.status();
-            let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-            Ok((status, body.ok().map(http_body_util::Collected::to_bytes)))
-        };
-        let driven = async {
-            // The exchange learns by itself that the connection has ended, and what was read before.
-            let _ = connection.await;
-            std::future::pending().await
-        };
-        tokio::select! {
-            answered = answered => answered,
-            never = driven => never,
-        }
+        exchange(&self.host, self.port, request, ANSWER_BYTES_MAX).await
     }
 
     /// The request for the app: the same headers and bytes, and its own host.

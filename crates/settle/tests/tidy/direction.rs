@@ -66,13 +66,23 @@ const CRATES: &[Crate] = &[
     // a merchant's receiver does.
     Crate {
         folder: "api",
-        may_use: &["domain", "store", "outbox", "shards", "notify", "accounts", "engine"],
+        may_use: &["domain", "store", "outbox", "shards", "notify", "accounts", "provider", "engine"],
         tests_may_use: &["store-sqlite", "store-postgres", "verify"],
     },
     // The only crate of the service that names a backend: it opens the store that the settings name.
     Crate {
         folder: "wiring",
-        may_use: &["domain", "store", "store-sqlite", "store-postgres", "outbox", "shards", "notify"],
+        may_use: &[
+            "domain",
+            "store",
+            "store-sqlite",
+            "store-postgres",
+            "outbox",
+            "shards",
+            "notify",
+            "provider",
+            "engine",
+        ],
         tests_may_use: &[],
     },
     // It runs the binary, which has it as a command; it knows nothing of the other commands.

@@ -33,6 +33,7 @@ pub mod model;
 pub mod operations;
 pub mod operators;
 pub mod payments;
+pub mod providers;
 pub mod queue;
 pub mod schema;
 pub mod settlements;
@@ -190,6 +191,7 @@ macro_rules! conformance_suite {
                 a_merchant_is_due_for_what_came_with_an_outcome,
                 a_lone_keeper_holds_every_shard,
                 a_dead_keeper_is_replaced_at_once,
+                duties_have_leases_of_their_own,
                 released_shards_are_free,
             }
             alerts {
@@ -208,6 +210,9 @@ macro_rules! conformance_suite {
                 an_alert_is_of_its_merchant,
                 an_endpoint_has_one_alert_under_way,
                 as_many_alerts_as_wanted_are_taken,
+            }
+            providers {
+                a_pause_holds_until_it_is_ended,
             }
             corridors {
                 a_change_is_a_new_version,

@@ -11,7 +11,7 @@ use super::fixtures::{
     record_states_at, refresh, requeue, settlement, unique_keeper_id, unique_uuid,
 };
 use crate::{
-    Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, DueTime, Leases, NewDelivery, SHARDS, Shard,
+    Ask, Claimed, DUE_LAG, DeliveryState, DueMerchant, DueTime, Duty, Leases, NewDelivery, SHARDS, Shard,
     ShardLease, Store,
 };
 
@@ -230,7 +230,7 @@ pub async fn depth_counts_what_waits(store: &dyn Store) {
 /// Renews the lease of a keeper, and commits.
 pub async fn lease(store: &dyn Store, keeper: KeeperId, lease: Duration) -> Leases {
     let mut tx = store.begin().await.unwrap();
-    let leases = tx.queue_lease(keeper, lease).await.unwrap();
+    let leases = tx.queue_lease(keeper, Duty::Dispatch, lease).await.unwrap();
     tx.commit().await.unwrap();
     leases
 }
@@ -247,7 +247,7 @@ pub async fn fenced(store: &dyn Store, leases: &[ShardLease]) -> Vec<Shard> {
 /// It keeps them all under the same tokens as long as it renews.
 pub async fn a_lone_keeper_holds_every_shard(store: &dyn Store) {
     let keeper = unique_keeper_id();
-    let _presence = store.presence(keeper).await.unwrap().expect("nobody else is there");
+    let _presence = store.presence(keeper, Duty::Dispatch).await.unwrap().expect("nobody else is there");
     let leases = lease(store, keeper, LEASE).await;
     assert_eq!(leases.share, leases.held.len());
     assert_eq!(fenced(store, &leases.held).await, Shard::all().collect::<Vec<_>>());
@@ -258,17 +258,37 @@ pub async fn a_lone_keeper_holds_every_shard(store: &dyn Store) {
     assert_eq!(renewed.held, held);
 }
 
+/// Whoever holds every shard for one duty leaves every shard of the other one free.
+pub async fn duties_have_leases_of_their_own(store: &dyn Store) {
+    let (sends, settles) = (unique_keeper_id(), unique_keeper_id());
+    let _sending = store.presence(sends, Duty::Dispatch).await.unwrap().expect("nobody else sends");
+    let _settling = store.presence(settles, Duty::Engine).await.unwrap().expect("nobody else settles");
+    let sending = lease(store, sends, LEASE).await;
+    let mut tx = store.begin().await.unwrap();
+    let settling = tx.queue_lease(settles, Duty::Engine, LEASE).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!((sending.share, settling.share), (sending.held.len(), settling.held.len()));
+    for held in [&sending.held, &settling.held] {
+        assert_eq!(fenced(store, held).await, Shard::all().collect::<Vec<_>>());
+    }
+    let mut tx = store.begin().await.unwrap();
+    tx.queue_release(&settling.held).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(fenced(store, &settling.held).await, []);
+    assert_eq!(fenced(store, &sending.held).await.len(), sending.held.len());
+}
+
 /// Its shards get new tokens, and its old tokens no longer prove anything.
 pub async fn a_dead_keeper_is_replaced_at_once(store: &dyn Store) {
     let (dead, next) = (unique_keeper_id(), unique_keeper_id());
-    let presence = store.presence(dead).await.unwrap().expect("nobody else is there");
+    let presence = store.presence(dead, Duty::Dispatch).await.unwrap().expect("nobody else is there");
     let before = lease(store, dead, LEASE).await;
     drop(presence);
     let mut looks = 0;
     let _presence = loop {
         looks += 1;
         assert!(looks < LOOKS_MAX, "the dead keeper's sign stays");
-        if let Some(presence) = store.presence(next).await.unwrap()
+        if let Some(presence) = store.presence(next, Duty::Dispatch).await.unwrap()
             && lease(store, next, LEASE).await.held.len() == before.held.len()
         {
             break presence;
@@ -282,7 +302,7 @@ pub async fn a_dead_keeper_is_replaced_at_once(store: &dyn Store) {
 /// Released shards belong to nobody until a keeper takes them again.
 pub async fn released_shards_are_free(store: &dyn Store) {
     let keeper = unique_keeper_id();
-    let _presence = store.presence(keeper).await.unwrap().expect("nobody else is there");
+    let _presence = store.presence(keeper, Duty::Dispatch).await.unwrap().expect("nobody else is there");
     let leases = lease(store, keeper, LEASE).await;
     let (given, kept) = leases.held.split_at(3);
     let mut tx = store.begin().await.unwrap();

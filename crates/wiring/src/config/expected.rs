@@ -2,6 +2,7 @@
 
 use figment::value::Value;
 
+use super::providers;
 use super::text::parse_pause;
 
 /// Settings whose value no error repeats: it is secret or may hold a password.
@@ -12,7 +13,7 @@ const MAY_BE_ZERO: [&str; 2] = ["api.requests_per_second", "api.wrong_credential
 /// Why a value does not fit: `"soon" is not a duration, such as 10s, 5m or 1h`.
 pub(super) fn refusal(key: &str, default: &Value, found: Option<&str>) -> String {
     let expected = expected(key, default);
-    match found.filter(|_| !SECRETS.contains(&key)) {
+    match found.filter(|_| !SECRETS.contains(&key) && !providers::is_secret(key)) {
         Some(found) => format!("{found:?} is not {expected}"),
         None => format!("must be {expected}"),
     }

@@ -9,6 +9,7 @@ use figment::{Figment, Profile, Provider};
 use super::Config;
 use super::error::{ConfigError, nearest};
 use super::expected::refusal;
+use super::providers;
 use super::text::printable;
 use super::variables::{Environment, Variables, place};
 
@@ -60,7 +61,9 @@ fn bad_value(fault: &figment::Error, sources: &Figment, known: &[(String, Value)
     let key = fault.path.join(".");
     let place = fault.metadata.as_ref().and_then(|metadata| place(metadata, &key));
     let place = place.map_or(String::new(), |place| format!(" (set in {place})"));
-    let Some((_, default)) = known.iter().find(|(name, _)| *name == key) else {
+    let own = providers::setting(&key);
+    let default = known.iter().find(|(name, _)| *name == key).map(|(_, default)| default).or(own.as_ref());
+    let Some(default) = default else {
         return ConfigError::BadValue(format!("{key}: must be a section of settings{place}"));
     };
     let found = sources.find_value(&key).ok().map(|value| printable(&value));
@@ -106,7 +109,7 @@ fn merge_file(figment: Figment, file: &Path, known: &[(String, Value)]) -> Resul
     for (key, _) in
         leaves(&own).map_err(|_| ConfigError::BadValue(format!("{}: not TOML", file.display())))?
     {
-        if !known.iter().any(|(name, _)| *name == key) {
+        if !known.iter().any(|(name, _)| *name == key) && providers::setting(&key).is_none() {
             let suggestion = nearest(&key, known.iter().map(|(name, _)| name.clone()));
             return Err(ConfigError::UnknownKey { place: file.display().to_string(), key, suggestion });
         }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::Config;
 use super::load::leaves;
+use super::providers;
 use super::text::printable;
 use super::variables::place;
 
@@ -39,6 +40,7 @@ pub fn shown(figment: &Figment, config: &Config) -> Vec<Shown> {
 fn without_secret(key: &str, text: String) -> String {
     match key {
         "master_key" if !text.is_empty() => "(set)".to_owned(),
+        key if providers::is_secret(key) => "(set)".to_owned(),
         "alerts.url" => without_secrets(&text),
         _ => text,
     }

@@ -7,6 +7,7 @@ use figment::{Metadata, Profile, Provider};
 
 use super::error::{ConfigError, nearest};
 use super::expected::refusal;
+use super::providers;
 
 /// The origins that figment reports for a value from a variable, and from a file that a variable names.
 const ENVIRONMENT: &str = "environment";
@@ -20,8 +21,18 @@ pub const LISTEN_SECRET_VARIABLE: &str = "SETTLE_LISTEN_SECRET";
 /// The variable from which `settle sandbox` and `settle provider check` take their secret; not a setting
 /// either.
 pub const SANDBOX_SECRET_VARIABLE: &str = "SETTLE_SANDBOX_SECRET";
+/// Where commands find the operator's listener; not a setting.
+pub const OPERATOR_URL_VARIABLE: &str = "SETTLE_OPERATOR_URL";
+/// Whose token they call it with.
+pub const OPERATOR_TOKEN_VARIABLE: &str = "SETTLE_OPERATOR_TOKEN";
 /// Variables that are ours and are not settings.
-const NOT_SETTINGS: [&str; 3] = [CONFIG_VARIABLE, LISTEN_SECRET_VARIABLE, SANDBOX_SECRET_VARIABLE];
+const NOT_SETTINGS: [&str; 5] = [
+    CONFIG_VARIABLE,
+    LISTEN_SECRET_VARIABLE,
+    SANDBOX_SECRET_VARIABLE,
+    OPERATOR_URL_VARIABLE,
+    OPERATOR_TOKEN_VARIABLE,
+];
 /// The end of a variable that names a file which holds the value.
 const FILE_SUFFIX: &str = "_FILE";
 /// Settings that a variable with that end can set: containers mount secrets as files.
@@ -83,7 +94,9 @@ impl Variables {
             if let Some((key, default)) = setting(name, known) {
                 variables.values.found.push((key.to_owned(), text.value(key, default)?));
             } else if let Some(key) = from_file(name) {
-                variables.files.found.push((key.to_owned(), text.file()?));
+                variables.files.found.push((key, text.file()?));
+            } else if let Some(key) = name.strip_prefix(PREFIX).and_then(providers::key_of) {
+                variables.values.found.push((key, Value::from(text.text)));
             } else if let Some(nearest) = nearest(name, known.iter().map(|(key, _)| variable(key))) {
                 let place = "the environment".to_owned();
                 return Err(ConfigError::UnknownKey { place, key: name.clone(), suggestion: Some(nearest) });
@@ -104,9 +117,11 @@ fn setting<'a>(name: &str, known: &'a [(String, Value)]) -> Option<(&'a str, &'a
     known.iter().find(|(key, _)| variable(key) == name).map(|(key, default)| (key.as_str(), default))
 }
 
-fn from_file(name: &str) -> Option<&'static str> {
+fn from_file(name: &str) -> Option<String> {
     let name = name.strip_suffix(FILE_SUFFIX)?;
-    FROM_FILES.into_iter().find(|key| variable(key) == name)
+    let own =
+        || name.strip_prefix(PREFIX).and_then(providers::key_of).filter(|key| providers::is_secret(key));
+    FROM_FILES.into_iter().find(|key| variable(key) == name).map(str::to_owned).or_else(own)
 }
 
 /// A variable and its text.
@@ -159,16 +174,17 @@ impl Provider for Values {
     fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
         let mut dict = Dict::new();
         for (key, value) in &self.found {
-            match key.split_once('.') {
-                None => {
-                    dict.insert(key.clone(), value.clone());
-                }
-                Some((section, key)) => {
+            let mut sections: Vec<&str> = key.split('.').collect();
+            let Some(last) = sections.pop() else { continue };
+            let mut inner = Some(&mut dict);
+            for section in sections {
+                inner = inner.and_then(|dict| {
                     let entry = dict.entry(section.to_owned()).or_insert_with(|| Value::from(Dict::new()));
-                    if let Value::Dict(_, inner) = entry {
-                        inner.insert(key.to_owned(), value.clone());
-                    }
-                }
+                    if let Value::Dict(_, inner) = entry { Some(inner) } else { None }
+                });
+            }
+            if let Some(inner) = inner {
+                inner.insert(last.to_owned(), value.clone());
             }
         }
         Ok(Profile::Default.collect(dict))

@@ -3,12 +3,18 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusBuilder;
 use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{Health, Limits, Messages, OperatorState, router};
+use settle_api::{Health, Limits, Messages, OperatorState, Standings, router};
+use settle_domain::operation::Backoff;
 use settle_domain::seams::{ManualClock, SeededEntropy};
+use settle_engine::life::{Corridors, Means};
+use settle_engine::providers::Providers;
+use settle_engine::wake::EngineWake;
+use settle_engine::writer::Writer;
 use settle_outbox::Outbox;
 use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::Wake;
@@ -33,8 +39,12 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
         request_timeout: limits.request_timeout,
         refused: EnvelopeState::refused(),
     };
+    let engine_wake = EngineWake::default();
     OperatorState {
         recorder: recorder(store.clone()),
+        means: means(store.clone(), engine_wake.clone()),
+        engine_wake,
+        provider_secrets: Arc::default(),
         envelope,
         store,
         ring: ring(),
@@ -52,7 +62,22 @@ pub fn health(
     dispatcher: Option<watch::Receiver<Standing>>,
 ) -> (Health, Arc<AtomicBool>) {
     let draining = Arc::new(AtomicBool::new(false));
-    (Health::new(store, draining.clone(), dispatcher, None), draining)
+    (Health::new(store, draining.clone(), Standings { dispatcher, engine: None }, None), draining)
+}
+
+/// What an engine without providers works with.
+fn means(store: Arc<dyn Store>, wake: EngineWake) -> Means {
+    let clock = Arc::new(ManualClock::at(NOW.parse().expect("a time")));
+    let outbox =
+        Outbox::of_service(store.clone(), Wake::default(), clock.clone(), Arc::new(SeededEntropy::new(3)));
+    Means {
+        store,
+        writer: Writer::start(outbox, wake, clock.clone()),
+        providers: Providers::default(),
+        clock,
+        waits: Backoff { first: Duration::from_secs(5), longest: Duration::from_mins(5) },
+        corridors: Corridors::default(),
+    }
 }
 
 /// A recorder with the given store.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use settle_domain::delivery::DeliveryStatus;
 use settle_domain::ids::MerchantId;
-use settle_store::DeliveryFilter;
 use settle_store::conformance::fixtures;
+use settle_store::{DeliveryFilter, Duty};
 use settle_testing::binary::{Settle, block_on, keys};
 use settle_testing::serving::PATIENCE;
 
@@ -144,7 +144,8 @@ fn a_service_elsewhere_is_woken() {
     let woken = block_on(async {
         let store = settle.store();
         let dispatcher = fixtures::unique_keeper_id();
-        let mut presence = store.presence(dispatcher).await.unwrap().expect("nobody else has this id");
+        let mut presence =
+            store.presence(dispatcher, Duty::Dispatch).await.unwrap().expect("nobody else has this id");
         settle.run(&["delivery", "redeliver", &id]).ok();
         tokio::time::timeout(PATIENCE, presence.woken()).await.expect("it is told").unwrap()
     });

@@ -1,0 +1,159 @@
+//! What an operator does with a payment: retry, refund, cancel, resolve, say that money came back.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use settle_domain::actor::Actor;
+use settle_domain::payment::{Act, Outcome};
+use settle_engine::acts::{ActError, act};
+use settle_engine::advance::Deed;
+use utoipa::{IntoResponses, ToSchema};
+
+use super::super::OperatorState;
+use super::super::authentication::Operator;
+use super::super::fields::Fields;
+use super::show::{Payment, payment_of, whole};
+use crate::error::ApiError;
+use crate::http::PathIds;
+use crate::refusals::{Documentation, Refusal, responses};
+
+/// An act on a payment.
+#[derive(ToSchema)]
+#[schema(as = ActRequest)]
+#[expect(dead_code, reason = "only its schema is used: `Fields` reads them, to name every fault")]
+pub(in super::super) struct ActSchema {
+    /// The version of the payment that the operator saw.
+    #[schema(examples("3"))]
+    version: String,
+    /// Why, and how the operator knows. It stands in the timeline.
+    evidence: String,
+}
+
+/// What really became of an operation.
+#[derive(ToSchema)]
+#[schema(as = ResolveRequest)]
+#[expect(dead_code, reason = "only its schema is used: `Fields` reads them, to name every fault")]
+pub(in super::super) struct ResolveSchema {
+    /// The version of the payment that the operator saw.
+    #[schema(examples("3"))]
+    version: String,
+    /// `paid`, `not_paid`, `converted`, `not_converted`, `refunded` or `not_refunded`.
+    outcome: String,
+    /// What was bought; needed for `converted`.
+    amount: Option<String>,
+    /// The provider's own name for the operation.
+    provider_reference: Option<String>,
+    /// How the operator knows. It stands in the timeline.
+    evidence: String,
+}
+
+/// What an act can be refused for.
+pub(in super::super) struct ActRefusals;
+
+impl IntoResponses for ActRefusals {
+    fn responses() -> Documentation {
+        responses(&[
+            Refusal::InvalidBody,
+            Refusal::UnknownPayment,
+            Refusal::AdminValidation,
+            Refusal::IllegalAct,
+        ])
+    }
+}
+
+macro_rules! acts {
+    ($($(#[doc = $doc:literal])+ $name:ident, $path:literal, $id:literal, $act:expr;)+) => {$(
+        $(#[doc = $doc])+
+        #[utoipa::path(
+            post,
+            path = $path,
+            operation_id = $id,
+            tag = "Payments",
+            params(
+                ("merchant_id" = Uuid, Path, description = "The merchant."),
+                ("payment_id" = Uuid, Path, description = "The payment.")
+            ),
+            request_body = ActSchema,
+            responses((status = 200, description = "The payment as it is now.", body = Payment), ActRefusals)
+        )]
+        pub(in super::super) async fn $name(
+            operator: Operator,
+            State(state): State<OperatorState>,
+            ids: PathIds,
+            headers: HeaderMap,
+            body: Body,
+        ) -> Result<Response, ApiError> {
+            let fields = Fields::read(&headers, body, state.body_timeout).await?;
+            perform(&state, &ids, &operator, $act, fields).await
+        }
+    )+};
+}
+
+acts! {
+    /// Let the engine try a failed payment again
+    retry_payment, "/operator/v1/merchants/{merchant_id}/payments/{payment_id}/retry", "retryPayment", Act::Retry;
+    /// Pay the whole incoming amount of a failed payment back
+    refund_payment, "/operator/v1/merchants/{merchant_id}/payments/{payment_id}/refund", "refundPayment", Act::Refund;
+    /// Stop a payment of which nothing is in flight
+    cancel_payment, "/operator/v1/merchants/{merchant_id}/payments/{payment_id}/cancel", "cancelPayment", Act::Cancel;
+    /// Say that what was paid out came back
+    return_payment, "/operator/v1/merchants/{merchant_id}/payments/{payment_id}/returned", "returnPayment",
+        Act::Returned;
+}
+
+/// Say, with evidence, what became of an operation that nobody knows the outcome of
+#[utoipa::path(
+    post,
+    path = "/operator/v1/merchants/{merchant_id}/payments/{payment_id}/resolve",
+    operation_id = "resolvePayment",
+    tag = "Payments",
+    params(
+        ("merchant_id" = Uuid, Path, description = "The merchant."),
+        ("payment_id" = Uuid, Path, description = "The payment.")
+    ),
+    request_body = ResolveSchema,
+    responses((status = 200, description = "The payment as it is now.", body = Payment), ActRefusals)
+)]
+pub(in super::super) async fn resolve_payment(
+    operator: Operator,
+    State(state): State<OperatorState>,
+    ids: PathIds,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let mut fields = Fields::read(&headers, body, state.body_timeout).await?;
+    let outcome = fields.required_as::<Outcome>("outcome");
+    let act = outcome.map_or(Act::Cancel, Act::Resolve);
+    perform(&state, &ids, &operator, act, fields).await
+}
+
+async fn perform(
+    state: &OperatorState,
+    ids: &PathIds,
+    operator: &Operator,
+    wanted: Act,
+    mut fields: Fields,
+) -> Result<Response, ApiError> {
+    let payment = payment_of(ids)?;
+    let version = fields.required_as::<u64>("version").unwrap_or_default();
+    let evidence = fields.required("evidence");
+    let is_resolved = matches!(wanted, Act::Resolve(_));
+    let amount = if is_resolved { fields.optional_as("amount") } else { None };
+    let provider_reference = if is_resolved { fields.optional("provider_reference") } else { None };
+    fields.end("an act on a payment")?;
+    let by = Actor::Operator(operator.id());
+    let deed = Deed { act: wanted, by, evidence, destination_reference: None, amount, provider_reference };
+    let done = act(&state.means, &state.engine_wake, payment, version, &deed).await;
+    let case = done.map_err(|fault| match fault {
+        ActError::Unknown => ApiError::NotFound,
+        ActError::Lacking(what) => ApiError::AdminValidation(vec![format!("the payment lacks {what}")]),
+        ActError::Store(fault) => ApiError::from(&*fault),
+        fault @ (ActError::Stale(_) | ActError::Illegal(_) | ActError::Unconfirmed) => {
+            ApiError::Illegal(fault.code(), fault.to_string())
+        }
+    })?;
+    let (merchant_id, payment_id) = payment;
+    tracing::info!(%merchant_id, %payment_id, act = ?wanted, "an operator acted on a payment");
+    whole(state, case).await
+}

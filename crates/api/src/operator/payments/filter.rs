@@ -1,0 +1,100 @@
+//! Which payments an operator looks for.
+
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::time::Timestamp;
+use settle_store::PaymentFilter;
+use utoipa::IntoParams;
+
+use super::super::details::Details;
+use crate::error::ApiError;
+use crate::http::Parameters;
+
+/// Which payments are listed.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[expect(
+    dead_code,
+    reason = "only its description is used: `filter` reads them, to find every fault at once"
+)]
+pub(super) struct ListParameters {
+    /// In this state. Without one, whatever is neither completed nor refunded.
+    state: Option<String>,
+    /// Of this merchant.
+    #[param(value_type = Option<Uuid>)]
+    merchant_id: Option<String>,
+    /// Blocked for this reason.
+    blocked: Option<String>,
+    /// Where it is for this reason.
+    reason: Option<String>,
+    /// Served by this provider.
+    provider: Option<String>,
+    /// With this pay-in reference.
+    reference: Option<String>,
+    /// In its state for so many seconds or longer.
+    older_than: Option<String>,
+    /// Page size, 1 to 200.
+    #[param(minimum = 1, maximum = 200, default = 50)]
+    limit: Option<i64>,
+    /// The `next_after` of the page before; absent for the first page.
+    after: Option<String>,
+}
+
+/// Which payments, after which, and how many.
+pub(super) type Asked = (PaymentFilter, Option<(MerchantId, PaymentId)>, u32);
+
+/// Reads a query string, and names every fault.
+pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiError> {
+    let parameters = Parameters::new(query);
+    let mut details = Details::default();
+    let limit = parameters.limit().unwrap_or_else(|_| {
+        details.push(|| "limit: is a number from 1 to 200, given once".to_owned());
+        0
+    });
+    let mut text = |name: &'static str| {
+        parameters.once(name).unwrap_or_else(|_| {
+            details.push(|| format!("{name}: is given once"));
+            None
+        })
+    };
+    let [state, merchant_id, blocked, reason, provider, reference, older_than, after] =
+        ["state", "merchant_id", "blocked", "reason", "provider", "reference", "older_than", "after"]
+            .map(|name| text(name).map(str::to_owned));
+    let filter = PaymentFilter {
+        state: parsed("state", state, &mut details),
+        merchant_id: parsed("merchant_id", merchant_id, &mut details),
+        blocked: parsed("blocked", blocked, &mut details),
+        reason: parsed("reason", reason, &mut details),
+        provider: parsed("provider", provider, &mut details),
+        reference,
+        changed_by: parsed("older_than", older_than, &mut details)
+            .map(|seconds: u32| now.minus(std::time::Duration::from_secs(seconds.into()))),
+    };
+    let after = after.and_then(|text| {
+        let place = text
+            .split_once('.')
+            .and_then(|(merchant, payment)| Some((merchant.parse().ok()?, payment.parse().ok()?)));
+        if place.is_none() {
+            details.push(|| "after: is not the next_after of a page".to_owned());
+        }
+        place
+    });
+    if details.is_empty() {
+        Ok((filter, after, limit))
+    } else {
+        Err(ApiError::AdminValidation(details.into_list()))
+    }
+}
+
+fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
+    name: &str,
+    text: Option<String>,
+    details: &mut Details,
+) -> Option<T> {
+    match text?.parse() {
+        Ok(value) => Some(value),
+        Err(fault) => {
+            details.push(|| format!("{name}: {fault}"));
+            None
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Retrying many failed payments at once: those that a filter finds.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Serialize;
+use settle_domain::actor::Actor;
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::payment::{Act, StateName};
+use settle_engine::acts::{ActError, act};
+use settle_engine::advance::Deed;
+use settle_store::{PaymentFilter, PaymentRow};
+use utoipa::{IntoResponses, ToSchema};
+
+use super::super::OperatorState;
+use super::super::authentication::Operator;
+use super::super::fields::Fields;
+use crate::error::ApiError;
+use crate::http::serialized;
+use crate::refusals::{Documentation, Refusal, responses};
+
+/// Payments that one call retries at most; a second call goes on with the rest.
+const RETRIED_MAX: u32 = 1_000;
+
+/// Which failed payments are retried: what is absent narrows nothing down.
+#[derive(ToSchema)]
+#[schema(as = RetryRequest)]
+#[expect(dead_code, reason = "only its schema is used: `Fields` reads them, to name every fault")]
+pub(in super::super) struct RetrySchema {
+    #[schema(value_type = Option<Uuid>)]
+    merchant_id: Option<String>,
+    /// Failed for this reason.
+    #[schema(examples("payout_refused"))]
+    reason: Option<String>,
+    provider: Option<String>,
+    /// With this pay-in reference.
+    reference: Option<String>,
+    /// Failed so many seconds ago or longer.
+    older_than: Option<u32>,
+    /// Why. It stands in the timeline of each.
+    evidence: Option<String>,
+    /// Only say which would be retried.
+    dry_run: Option<bool>,
+}
+
+/// What became of the payments that were found.
+#[derive(Serialize, ToSchema)]
+pub(in super::super) struct Retried {
+    /// Those that are on their way again, or with `dry_run` would be.
+    payments: Vec<RetriedPayment>,
+    /// Those that were not retried, because somebody else had changed them meanwhile or they may not be.
+    refused: Vec<RetryRefused>,
+    /// Whether there are more than one call takes.
+    more: bool,
+}
+
+#[derive(Serialize, ToSchema)]
+struct RetriedPayment {
+    #[schema(value_type = Uuid)]
+    merchant_id: MerchantId,
+    #[schema(value_type = Uuid)]
+    payment_id: PaymentId,
+}
+
+#[derive(Serialize, ToSchema)]
+struct RetryRefused {
+    #[schema(value_type = Uuid)]
+    merchant_id: MerchantId,
+    #[schema(value_type = Uuid)]
+    payment_id: PaymentId,
+    /// Why: a code of the contract.
+    code: &'static str,
+}
+
+/// What retrying can be refused for.
+pub(in super::super) struct RetryRefusals;
+
+impl IntoResponses for RetryRefusals {
+    fn responses() -> Documentation {
+        responses(&[Refusal::InvalidBody, Refusal::AdminValidation])
+    }
+}
+
+/// Let the engine try failed payments again: those that a filter finds, up to 1,000
+#[utoipa::path(
+    post,
+    path = "/operator/v1/payments/retry",
+    operation_id = "retryPayments",
+    tag = "Payments",
+    request_body = RetrySchema,
+    responses((status = 200, description = "What became of each.", body = Retried), RetryRefusals)
+)]
+pub(in super::super) async fn retry_payments(
+    operator: Operator,
+    State(state): State<OperatorState>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let now = state.envelope.clock.now();
+    let mut fields = Fields::read(&headers, body, state.body_timeout).await?;
+    let older_than = fields.optional_as::<u32>("older_than");
+    let filter = PaymentFilter {
+        state: Some(StateName::Failed),
+        merchant_id: fields.optional_as("merchant_id"),
+        blocked: None,
+        reason: fields.optional_as("reason"),
+        provider: fields.optional_as("provider"),
+        reference: fields.optional("reference"),
+        changed_by: older_than.map(|seconds| now.minus(std::time::Duration::from_secs(seconds.into()))),
+    };
+    let evidence = fields.optional("evidence").unwrap_or_default();
+    let dry_run = fields.switch("dry_run");
+    fields.end("a retry")?;
+    let mut found = state.store.payment_search(&filter, None, RETRIED_MAX + 1).await?;
+    let more = found.len() > RETRIED_MAX as usize;
+    found.truncate(RETRIED_MAX as usize);
+    let mut retried = Retried { payments: Vec::new(), refused: Vec::new(), more };
+    for PaymentRow { merchant_id, payment_id, version, .. } in found {
+        if !dry_run {
+            let by = Actor::Operator(operator.id());
+            let deed = Deed {
+                act: Act::Retry,
+                by,
+                evidence: evidence.clone(),
+                destination_reference: None,
+                amount: None,
+                provider_reference: None,
+            };
+            let done = act(&state.means, &state.engine_wake, (merchant_id, payment_id), version, &deed).await;
+            match done {
+                Ok(_) => {}
+                Err(ActError::Store(fault)) => return Err(ApiError::from(&*fault)),
+                Err(fault) => {
+                    retried.refused.push(RetryRefused {
+                        merchant_id,
+                        payment_id,
+                        code: fault.code().as_str(),
+                    });
+                    continue;
+                }
+            }
+        }
+        retried.payments.push(RetriedPayment { merchant_id, payment_id });
+    }
+    Ok(serialized(&retried)?)
+}

@@ -1,0 +1,136 @@
+//! The operator API as commands call it, so that what they do is somebody's act.
+//!
+//! Plain HTTP, as the operator's listener speaks: from another machine an operator reaches it through a
+//! tunnel.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::http::{HeaderValue, Method, Request, StatusCode, Uri, header};
+use clap::Args;
+use http_body_util::Full;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use settle_wiring::config::{Config, OPERATOR_TOKEN_VARIABLE, OPERATOR_URL_VARIABLE};
+
+use super::CommandError;
+use crate::exchange::exchange;
+
+/// How long an answer may take: a resolution asks the provider first.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+/// The longest answer, in bytes.
+const ANSWER_BYTES_MAX: usize = 16 * 1_024 * 1_024;
+
+/// Which operator's listener, and who asks.
+#[derive(Debug, Args)]
+pub(super) struct Desk {
+    /// The operator's listener, such as <http://127.0.0.1:8081> [default: operator.listen of the settings]
+    #[arg(long, env = OPERATOR_URL_VARIABLE, value_name = "URL", hide_env_values = true, global = true)]
+    operator_url: Option<Uri>,
+    /// An operator's token; better given in the environment
+    #[arg(long, env = OPERATOR_TOKEN_VARIABLE, value_name = "TOKEN", hide_env_values = true, global = true)]
+    operator_token: Option<SecretString>,
+}
+
+impl Desk {
+    /// Asks for something.
+    pub(super) async fn get(&self, config: &Config, path: &str) -> Result<Value, CommandError> {
+        self.ask(config, Method::GET, path, None).await
+    }
+
+    /// Does something.
+    pub(super) async fn post(
+        &self,
+        config: &Config,
+        path: &str,
+        body: &Value,
+    ) -> Result<Value, CommandError> {
+        self.ask(config, Method::POST, path, Some(body)).await
+    }
+
+    /// Sets something.
+    pub(super) async fn put(&self, config: &Config, path: &str, body: &Value) -> Result<Value, CommandError> {
+        self.ask(config, Method::PUT, path, Some(body)).await
+    }
+
+    async fn ask(
+        &self,
+        config: &Config,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, CommandError> {
+        let (host, port) = self.place(config)?;
+        let token = self.operator_token.as_ref().ok_or_else(|| {
+            CommandError::Refused(format!(
+                "{OPERATOR_TOKEN_VARIABLE} is not set: settle operator create NAME makes a token"
+            ))
+        })?;
+        let mut request =
+            Request::new(Full::new(Bytes::from(body.map(Value::to_string).unwrap_or_default())));
+        *request.method_mut() = method;
+        *request.uri_mut() = path.parse().map_err(io::Error::other)?;
+        let value = |text: String| HeaderValue::try_from(text).map_err(io::Error::other);
+        let mut bearer = value(format!("Bearer {}", token.expose_secret()))?;
+        bearer.set_sensitive(true);
+        let headers = request.headers_mut();
+        headers.insert(header::HOST, value(format!("{host}:{port}"))?);
+        headers.insert(header::AUTHORIZATION, bearer);
+        if body.is_some() {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let asked = exchange(&host, port, request, ANSWER_BYTES_MAX);
+        let (status, answer) = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(fault)) => {
+                let place = format!("http://{host}:{port}");
+                return Err(CommandError::Refused(format!(
+                    "the operator's listener at {place} does not answer: {fault}. Is the service up?"
+                )));
+            }
+            Err(_) => {
+                return Err(CommandError::Refused(format!("no answer within {ANSWER_TIMEOUT:?}")));
+            }
+        };
+        let answer = answer.and_then(|body| serde_json::from_slice(&body).ok());
+        let answer: Value = answer.ok_or_else(|| {
+            CommandError::Refused(format!("the answer, {status}, is not that of an operator's listener"))
+        })?;
+        if status.is_success() { Ok(answer) } else { Err(refusal(status, &answer)) }
+    }
+
+    /// Where the listener is. One that listens everywhere is asked on this machine.
+    fn place(&self, config: &Config) -> Result<(String, u16), CommandError> {
+        let Some(uri) = &self.operator_url else {
+            let address = config.operator.listen;
+            let ip = match address.ip() {
+                IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+                IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+                ip => ip,
+            };
+            return Ok((ip.to_string(), address.port()));
+        };
+        let host = uri.host().filter(|_| uri.scheme_str() == Some("http"));
+        let host = host.ok_or_else(|| {
+            CommandError::Refused(format!("{uri} is not a http URL, such as http://127.0.0.1:8081"))
+        })?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Ok((host, uri.port_u16().unwrap_or(80)))
+    }
+}
+
+/// What the service refused, in its own words: the details, or else the message.
+fn refusal(status: StatusCode, answer: &Value) -> CommandError {
+    let error = &answer["error"];
+    let code = error["code"].as_str().unwrap_or("no code");
+    let details: Vec<&str> =
+        error["details"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let words = if details.is_empty() {
+        error["message"].as_str().unwrap_or_default().to_owned()
+    } else {
+        details.join("; ")
+    };
+    CommandError::Refused(format!("{words} ({code}, {})", status.as_u16()))
+}

@@ -1,0 +1,289 @@
+//! `settle payment`: pay-ins that the engine settles, and what operators do about them.
+//!
+//! Everything here calls the operator API with an operator's token, so that what is done is somebody's act.
+
+use std::time::Duration;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::money::{Asset, Decimal};
+use settle_domain::payment::{Outcome, StateName};
+use settle_domain::provider::ProviderName;
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::time::Timestamp;
+use settle_wiring::config::{Config, parse_duration};
+
+use super::CommandError;
+use super::desk::Desk;
+use crate::output::{self, CreatedFormat, OutputFormat};
+
+mod story;
+
+#[derive(Debug, Args)]
+pub(super) struct PaymentCommand {
+    #[command(flatten)]
+    desk: Desk,
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Hand a pay-in to the engine; the same again changes nothing
+    Create(Create),
+    /// List payments: without a state, whatever is neither completed nor refunded
+    List(List),
+    /// Tell one payment: what happened, how its amount came about, and what can be done
+    Show {
+        #[command(flatten)]
+        payment: Which,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
+    /// Let the engine try a failed payment again
+    Retry {
+        #[command(flatten)]
+        act: Act,
+        /// Pay out to another destination; this needs a second person
+        #[arg(long, value_name = "REFERENCE")]
+        destination: Option<String>,
+    },
+    /// Pay the whole incoming amount of a failed payment back
+    Refund(Act),
+    /// Stop a payment of which nothing is in flight
+    Cancel(Act),
+    /// Say that what was paid out came back
+    Returned(Act),
+    /// Say, with evidence, what became of an operation that nobody knows the outcome of
+    ///
+    /// Whoever says that something was not done asks the provider first never to begin it. Where the provider
+    /// does not confirm it, a second person must approve.
+    Resolve {
+        #[command(flatten)]
+        act: Act,
+        /// What became of it: paid, `not_paid`, converted, `not_converted`, refunded or `not_refunded`
+        #[arg(long)]
+        outcome: Outcome,
+        /// What was bought; needed for converted
+        #[arg(long)]
+        amount: Option<Decimal>,
+        /// The provider's own name for the operation
+        #[arg(long, value_name = "REFERENCE")]
+        provider_reference: Option<String>,
+    },
+}
+
+/// Which payment.
+#[derive(Debug, Args)]
+struct Which {
+    /// Whose payment
+    merchant_id: MerchantId,
+    /// Which payment
+    payment_id: PaymentId,
+}
+
+impl Which {
+    fn path(&self) -> String {
+        format!("/operator/v1/merchants/{}/payments/{}", self.merchant_id, self.payment_id)
+    }
+}
+
+/// Something that an operator does with a payment.
+#[derive(Debug, Args)]
+struct Act {
+    #[command(flatten)]
+    payment: Which,
+    /// The version that `settle payment show` showed: if the payment has changed since, nothing is done
+    #[arg(long)]
+    version: u64,
+    /// Why, and how you know; it stands in the timeline
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    evidence: String,
+    #[command(flatten)]
+    format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+struct Create {
+    /// For whom
+    merchant_id: MerchantId,
+    /// The reference of the incoming payment
+    #[arg(long, value_name = "REFERENCE")]
+    reference: String,
+    /// What came in
+    #[arg(long)]
+    amount: Decimal,
+    /// The currency that came in, such as BRL
+    #[arg(long, value_name = "CODE")]
+    from: Asset,
+    /// The asset that goes out, such as USDC
+    #[arg(long, value_name = "CODE")]
+    to: Asset,
+    /// Where the payout goes
+    #[arg(long, value_name = "REFERENCE")]
+    destination: String,
+    /// The account that received the pay-in [default: default]
+    #[arg(long)]
+    source: Option<String>,
+    /// When the pay-in took place [default: now]
+    #[arg(long, value_name = "TIME")]
+    occurred_at: Option<Timestamp>,
+    /// Fix what goes out instead of what came in
+    #[arg(long, value_name = "AMOUNT")]
+    outgoing_amount: Option<Decimal>,
+    #[command(flatten)]
+    format: CreatedFormat,
+}
+
+#[derive(Debug, Args)]
+struct List {
+    /// Only in this state
+    #[arg(long)]
+    state: Option<StateName>,
+    /// Only this merchant's
+    #[arg(long, value_name = "MERCHANT_ID")]
+    merchant: Option<MerchantId>,
+    /// Only blocked for this reason
+    #[arg(long, value_name = "CODE")]
+    blocked: Option<Blocked>,
+    /// Only where they are for this reason
+    #[arg(long, value_name = "CODE")]
+    reason: Option<Reason>,
+    /// Only served by this provider
+    #[arg(long, value_name = "NAME")]
+    provider: Option<ProviderName>,
+    /// Only with this pay-in reference
+    #[arg(long)]
+    reference: Option<String>,
+    /// Only in their state for so long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    older_than: Option<Duration>,
+    /// At most so many, 1 to 200
+    #[arg(long, default_value_t = 50)]
+    limit: u32,
+    /// Where the page before said that the next one starts
+    #[arg(long)]
+    after: Option<String>,
+    #[command(flatten)]
+    format: OutputFormat,
+}
+
+impl PaymentCommand {
+    pub(super) async fn run(self, config: &Config) -> Result<(), CommandError> {
+        let desk = &self.desk;
+        match self.action {
+            Action::Create(create) => create.run(desk, config).await,
+            Action::List(list) => list.run(desk, config).await,
+            Action::Show { payment, format } => {
+                let shown = desk.get(config, &payment.path()).await?;
+                Ok(output::print(format, &shown, || story::told(&shown))?)
+            }
+            Action::Retry { act, destination } => {
+                let own = json!({ "destination_reference": destination });
+                act.run(desk, config, "retry", own).await
+            }
+            Action::Refund(act) => act.run(desk, config, "refund", json!({})).await,
+            Action::Cancel(act) => act.run(desk, config, "cancel", json!({})).await,
+            Action::Returned(act) => act.run(desk, config, "returned", json!({})).await,
+            Action::Resolve { act, outcome, amount, provider_reference } => {
+                let own = json!({
+                    "outcome": outcome.to_string(),
+                    "amount": amount.map(|amount| amount.to_string()),
+                    "provider_reference": provider_reference,
+                });
+                act.run(desk, config, "resolve", own).await
+            }
+        }
+    }
+}
+
+impl Act {
+    async fn run(self, desk: &Desk, config: &Config, verb: &str, own: Value) -> Result<(), CommandError> {
+        let mut body = json!({ "version": self.version.to_string(), "evidence": self.evidence });
+        if let (Some(body), Value::Object(own)) = (body.as_object_mut(), own) {
+            body.extend(own.into_iter().filter(|(_, value)| !value.is_null()));
+        }
+        let done = desk.post(config, &format!("{}/{verb}", self.payment.path()), &body).await?;
+        Ok(output::print(self.format, &done, || story::told(&done))?)
+    }
+}
+
+impl Create {
+    async fn run(self, desk: &Desk, config: &Config) -> Result<(), CommandError> {
+        let fixed_side = self.outgoing_amount.map(|_| "outgoing");
+        let body = json!({
+            "merchant_id": self.merchant_id.to_string(),
+            "payin_reference": self.reference,
+            "payin_source": self.source,
+            "incoming_currency": self.from.code(),
+            "incoming_amount": self.amount.to_string(),
+            "outgoing_currency": self.to.code(),
+            "destination_reference": self.destination,
+            "occurred_at": self.occurred_at.map(|at| at.to_string()),
+            "fixed_side": fixed_side,
+            "outgoing_amount": self.outgoing_amount.map(|amount| amount.to_string()),
+        });
+        let made = desk.post(config, "/operator/v1/payments", &body).await?;
+        let payment = &made["payments"][0];
+        let id = payment["payment_id"].as_str().unwrap_or_default();
+        let text = || {
+            let word = if payment["created"] == true { "is on its way" } else { "was there already" };
+            let merchant = self.merchant_id;
+            format!("Payment {id} {word}. Next: settle payment show {merchant} {id}")
+        };
+        Ok(output::print_created(self.format, payment, id, text)?)
+    }
+}
+
+impl List {
+    async fn run(self, desk: &Desk, config: &Config) -> Result<(), CommandError> {
+        let asked = [
+            ("state", self.state.map(|state| state.to_string())),
+            ("merchant_id", self.merchant.map(|merchant| merchant.to_string())),
+            ("blocked", self.blocked.map(|blocked| blocked.to_string())),
+            ("reason", self.reason.map(|reason| reason.to_string())),
+            ("provider", self.provider.map(|provider| provider.to_string())),
+            ("reference", self.reference),
+            ("older_than", self.older_than.map(|age| age.as_secs().to_string())),
+            ("limit", Some(self.limit.to_string())),
+            ("after", self.after),
+        ];
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(asked.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        let page = desk.get(config, &format!("/operator/v1/payments?{}", query.finish())).await?;
+        output::print(self.format, &page, || table(&page))?;
+        if let Some(next) = page["next_after"].as_str()
+            && !self.format.json
+        {
+            output::print_note(&format!("There are more: --after {next}"))?;
+        }
+        Ok(())
+    }
+}
+
+fn table(page: &Value) -> String {
+    let rows: Vec<Vec<String>> = page["payments"].as_array().into_iter().flatten().map(row).collect();
+    if rows.is_empty() {
+        return "No payments.".to_owned();
+    }
+    let head = ["PAYMENT_ID", "MERCHANT_ID", "STATE", "REASON", "REFERENCE", "SINCE"];
+    output::table(&head, &rows)
+}
+
+fn row(payment: &Value) -> Vec<String> {
+    let empty = Map::new();
+    let payment = payment.as_object().unwrap_or(&empty);
+    let text = |name: &str| payment.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+    // What blocks it says more than why it is where it is.
+    let reason = if payment.get("blocked").is_some_and(Value::is_string) { "blocked" } else { "reason" };
+    vec![
+        text("payment_id"),
+        text("merchant_id"),
+        text("state"),
+        text(reason),
+        text("payin_reference"),
+        text("changed_at").chars().take(19).collect(),
+    ]
+}

@@ -1,0 +1,213 @@
+//! Tells a payment as a person would: where the money is, how the amount came about, what happened, and what
+//! can be done about it.
+
+use serde_json::Value;
+
+/// The whole story, or of a proposal who must approve it.
+pub(super) fn told(shown: &Value) -> String {
+    let mut parts = Vec::new();
+    if let Some(proposal) = shown["proposal_id"].as_str() {
+        return format!(
+            "This needs a second person. Proposal {proposal} waits for another operator until {}: settle payment \
+             approve {proposal}",
+            text(shown, "expires_at")
+        );
+    }
+    parts.push(heading(shown));
+    if let Some(amounts) = explained(shown) {
+        parts.push(amounts);
+    }
+    parts.push(section("What happened", list(shown, "timeline").iter().map(|step| line(shown, step))));
+    let operations = list(shown, "operations");
+    if !operations.is_empty() {
+        parts.push(section("What was asked of providers", operations.iter().map(operation)));
+    }
+    parts.push(section("What to do", std::iter::once(remedy(shown))));
+    parts.join("\n\n")
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or("-")
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn section(title: &str, lines: impl Iterator<Item = String>) -> String {
+    std::iter::once(title.to_owned())
+        .chain(lines.map(|line| format!("  {line}")))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn heading(shown: &Value) -> String {
+    let why = match (shown["blocked"].as_str(), shown["reason"].as_str()) {
+        (Some(blocked), _) => format!(", blocked: {blocked}"),
+        (None, Some(reason)) => format!(", because {reason}"),
+        (None, None) => String::new(),
+    };
+    let out = shown["outgoing_amount"].as_str().map_or_else(
+        || text(shown, "outgoing_currency").to_owned(),
+        |amount| format!("{amount} {}", text(shown, "outgoing_currency")),
+    );
+    [
+        format!("Payment   {}, version {}", text(shown, "payment_id"), shown["version"]),
+        format!("Merchant  {}", text(shown, "merchant_id")),
+        format!("Pay-in    {} at {}", text(shown, "payin_reference"), text(shown, "payin_source")),
+        format!(
+            "Amounts   {} {} in, {out} out to {}",
+            text(shown, "incoming_amount"),
+            text(shown, "incoming_currency"),
+            text(shown, "destination_reference")
+        ),
+        format!("State     {}{why}", text(shown, "state")),
+        format!("Money     {}", place_of_money(shown)),
+    ]
+    .join("\n")
+}
+
+/// Where the money is, by the state.
+fn place_of_money(shown: &Value) -> &'static str {
+    match text(shown, "state") {
+        "received" | "quoted" => "on our incoming account",
+        "converting" => "in flight at the provider, being converted",
+        "converted" => "on our outgoing account, reserved for this payment",
+        "paying_out" => "in flight to the merchant",
+        "completed" => "with the merchant",
+        "failed" => "with us",
+        "refunding" => "in flight back to the payer",
+        "refunded" => "back at the payer",
+        _ => "not known: nothing more is sent until it is",
+    }
+}
+
+/// How the outgoing amount came about, line by line.
+fn explained(shown: &Value) -> Option<String> {
+    let (rate, amount) = (shown["conversion_rate"].as_str()?, shown["outgoing_amount"].as_str()?);
+    let (incoming, outgoing) = (text(shown, "incoming_currency"), text(shown, "outgoing_currency"));
+    let mut lines = vec![
+        format!("  {} {incoming} came in", text(shown, "incoming_amount")),
+        format!("÷ {rate} {incoming} for each {outgoing}, rounded down to the unit"),
+        format!(
+            "− {} {outgoing}, a fee of {} %",
+            text(shown, "fee_percentage_amount"),
+            text(shown, "fee_percentage")
+        ),
+        format!("− {} {outgoing}, the fixed fee", text(shown, "fee_fixed")),
+        format!("= {amount} {outgoing} for the merchant"),
+    ];
+    if shown["fixed_side"] == "outgoing" {
+        lines.push("  The outgoing amount was fixed: the rate and the fees fit it.".to_owned());
+    }
+    if let Some(pricing) = shown["pricing"].as_object() {
+        let figure = |name: &str| pricing.get(name).and_then(Value::as_str).unwrap_or("0");
+        lines.push(format!(
+            "  Internal: {} {outgoing} were bought; fees {}, spread {}, commission {}.",
+            figure("bought"),
+            figure("fees"),
+            figure("spread"),
+            figure("commission")
+        ));
+        if figure("shortfall").bytes().any(|byte| matches!(byte, b'1'..=b'9')) {
+            lines.push(format!("  The house added {} {outgoing}.", figure("shortfall")));
+        }
+    }
+    Some(section("How the amount came about", lines.into_iter()))
+}
+
+/// One line of the timeline.
+fn line(shown: &Value, step: &Value) -> String {
+    let at: String = text(step, "at").chars().take(19).collect();
+    let by = match text(step, "by") {
+        "engine" => String::new(),
+        somebody => format!(" ({somebody})"),
+    };
+    let note = step["note"].as_str().map_or_else(String::new, |note| format!(": {note}"));
+    format!("{at}  {}{by}{note}", happened(shown, step))
+}
+
+fn happened(shown: &Value, step: &Value) -> String {
+    let reason = step["reason"].as_str();
+    let because = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+    let (from, to) = (step["from"].as_str(), text(step, "to"));
+    match (from, to) {
+        (None, _) => {
+            format!("{} {} came in", text(shown, "incoming_amount"), text(shown, "incoming_currency"))
+        }
+        (_, "quoted") => "the provider's quote was taken; rate, fees and amounts are frozen".to_owned(),
+        (Some("quoted" | "converting"), "received") => {
+            format!("the quote had expired{because}; a new one is asked for")
+        }
+        (_, "received") => "it starts again".to_owned(),
+        (Some(from), to) if from == to => format!("it stays {to}{because}"),
+        (_, "converting") => "the conversion was prepared and sent".to_owned(),
+        (Some("needs_review"), "converted") => "it turned out that the conversion was done".to_owned(),
+        (Some("failed"), "converted") => "the payout is tried again".to_owned(),
+        (_, "converted") => "the conversion was done; what was bought is reserved".to_owned(),
+        (_, "paying_out") => "the payout was prepared and sent".to_owned(),
+        (Some("needs_review"), "completed") => {
+            "it turned out that the payout was made; the settlement was recorded and the merchant notified"
+                .to_owned()
+        }
+        (_, "completed") => {
+            "the payout was made; the settlement was recorded and the merchant notified".to_owned()
+        }
+        (_, "failed") => format!("it failed{because}; we hold the money"),
+        (_, "refunding") => "the refund was prepared".to_owned(),
+        (_, "refunded") => "the payer has the money back".to_owned(),
+        (_, "needs_review") => {
+            format!("nobody knows what became of it{because}; nothing more is sent, look-ups go on")
+        }
+        (_, to) => format!("it became {to}{because}"),
+    }
+}
+
+fn operation(operation: &Value) -> String {
+    format!(
+        "{} {}: {} by {}, {} there, operation {}",
+        text(operation, "kind"),
+        operation["attempt"],
+        text(operation, "status"),
+        text(operation, "provider"),
+        operation["provider_reference"].as_str().unwrap_or("no name"),
+        text(operation, "operation_id")
+    )
+}
+
+/// What an operator does about it now.
+fn remedy(shown: &Value) -> String {
+    let which = format!(
+        "{} {} --version {} --evidence WHY",
+        text(shown, "merchant_id"),
+        text(shown, "payment_id"),
+        shown["version"]
+    );
+    match (text(shown, "state"), shown["reason"].as_str(), shown["blocked"].as_str()) {
+        ("completed", ..) => {
+            "nothing: the merchant has it. If it comes back: settle payment returned …".to_owned()
+        }
+        ("refunded", ..) => "nothing: the payer has it back".to_owned(),
+        ("failed", ..) => format!(
+            "mend the cause, then settle payment retry {which}\n  or pay it back: settle payment refund {which}"
+        ),
+        ("needs_review", Some("conversion_outcome_unknown"), _) => format!(
+            "ask the provider what became of the conversion, then settle payment resolve {which} --outcome converted \
+             --amount BOUGHT\n  or --outcome not_converted"
+        ),
+        ("needs_review", ..) => format!(
+            "ask the provider what became of the last operation, then settle payment resolve {which} --outcome paid, \
+             or not_paid,\n  or refunded, or not_refunded"
+        ),
+        (_, _, Some("payout_wallet_out_of_gas")) => {
+            "fill the provider's wallet: it goes on by itself".to_owned()
+        }
+        (_, _, Some("provider_call_failed")) => {
+            "the provider turns us away: check its URL and secret; it goes on by itself".to_owned()
+        }
+        (_, _, Some(_)) => {
+            "nothing: the engine tries again by itself, and alerts if it takes too long".to_owned()
+        }
+        _ => "nothing: the engine is at it".to_owned(),
+    }
+}

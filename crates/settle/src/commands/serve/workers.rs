@@ -1,0 +1,136 @@
+//! The parts of the service that work without being asked: the dispatcher and the engine, each with the
+//! keeper of its shards, and whoever works beside them.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use settle_engine::life::Means;
+use settle_engine::pauses;
+use settle_engine::providers::Providers;
+use settle_engine::runner::Engine;
+use settle_engine::wake::{EngineWake, pass_on as pass_on_payments};
+use settle_engine::writer::Writer;
+use settle_notify::clearer::Clearer;
+use settle_notify::sender::Transport;
+use settle_outbox::imports::finisher::Finisher;
+use settle_outbox::wake::{Wake, pass_on};
+use settle_shards::keeper::Standing;
+use settle_store::Duty;
+use settle_wiring::system::SystemClock;
+use settle_wiring::{Context, DispatchParts};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::stopped;
+use crate::commands::CommandError;
+
+/// A worker with its keeper, and where the keeper stands.
+pub(super) type Working = (JoinHandle<()>, watch::Receiver<Standing>);
+
+/// Starts the dispatcher, its keeper, the alerter, the clearer and the finisher of imports. A process that
+/// does not run it has a task that passes wake-ups on to the processes that do.
+pub(super) fn dispatch(
+    runs: bool,
+    context: &Context,
+    transport: Arc<dyn Transport>,
+    wake: Wake,
+    stop: watch::Receiver<bool>,
+) -> Result<Option<Working>, CommandError> {
+    let store = context.store.clone();
+    if !runs {
+        tokio::spawn(pass_on(wake, store));
+        return Ok(None);
+    }
+    let alerter = settle_wiring::alerter(&context.config, store.clone(), Arc::new(SystemClock))?;
+    let mut keeper = settle_wiring::keeper(&context.config, store.clone(), Duty::Dispatch);
+    let clearer = Clearer::new(store.clone());
+    let finisher = Finisher::new(context.service_outbox(wake.clone()));
+    let tenancy = keeper.tenant();
+    let parts = DispatchParts { store, transport, ring: context.ring.clone(), wake, alerter: alerter.wake() };
+    let dispatcher = settle_wiring::dispatcher(&context.config, parts);
+    let standing = keeper.standing();
+    let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
+    let clearer = tokio::spawn(vital(clearer.run(stopped(stop.clone()))));
+    let finisher = tokio::spawn(vital(finisher.run(stopped(stop.clone()))));
+    let keeper = tokio::spawn(vital(keeper.run()));
+    let running = tokio::spawn(async move {
+        vital(dispatcher.run(tenancy, stopped(stop))).await;
+        // The keeper gives its shards back when the dispatcher, its tenant, has gone.
+        let _ = keeper.await;
+        let _ = alerter.await;
+        let _ = clearer.await;
+        let _ = finisher.await;
+    });
+    Ok(Some((running, standing)))
+}
+
+/// What the engine works with, and whoever tells it of payments.
+pub(super) fn means(context: &Context, wake: Wake, engine_wake: EngineWake) -> Result<Means, CommandError> {
+    let providers = settle_wiring::providers(&context.config)?;
+    let writer = Writer::start(context.service_outbox(wake), engine_wake, Arc::new(SystemClock));
+    Ok(settle_wiring::means(&context.config, context.store.clone(), writer, providers))
+}
+
+/// Starts the engine and its keeper. A process that does not run it has a task that passes wake-ups on to the
+/// processes that do.
+pub(super) fn engine(
+    runs: bool,
+    context: &Context,
+    means: Means,
+    wake: EngineWake,
+    stop: watch::Receiver<bool>,
+) -> Option<Working> {
+    let store = context.store.clone();
+    if !runs {
+        tokio::spawn(pass_on_payments(wake, store));
+        return None;
+    }
+    let mut keeper = settle_wiring::keeper(&context.config, store.clone(), Duty::Engine);
+    let (tenancy, standing) = (keeper.tenant(), keeper.standing());
+    let providers = means.providers.clone();
+    tokio::spawn(introduce(providers.clone()));
+    let keeper = tokio::spawn(vital(keeper.run()));
+    let (known, are_known) = oneshot::channel();
+    let tell = move || {
+        // The engine may have been told to stop before it began.
+        let _ = known.send(());
+    };
+    let pauses = tokio::spawn(vital(pauses::follow(providers, store, tell, stopped(stop.clone()))));
+    let running = tokio::spawn(async move {
+        // Nothing is sent before it is known who is paused. The sender is dropped if the service stops first.
+        if are_known.await.is_ok() {
+            vital(Engine { means, wake }.run(tenancy, stopped(stop))).await;
+        } else {
+            drop(tenancy);
+        }
+        let _ = keeper.await;
+        let _ = pauses.await;
+    });
+    Some((running, standing))
+}
+
+/// Says which providers there are, and loudly which of them move no real money.
+async fn introduce(providers: Providers) {
+    for station in providers.all() {
+        let provider = station.name();
+        match station.capabilities().await {
+            Some(known) if known.sandbox => tracing::warn!(
+                %provider,
+                "THE PROVIDER IS A SANDBOX: what it pays out is not real money"
+            ),
+            Some(known) => tracing::info!(%provider, instance = known.instance, "the provider answers"),
+            None => tracing::warn!(%provider, "the provider does not answer: its payments wait"),
+        }
+    }
+}
+
+/// Runs a part without which the service would only seem alive. If it panics, the process ends, so that its
+/// supervisor starts it again.
+#[expect(clippy::disallowed_methods, reason = "there is nobody left to return to")]
+async fn vital(part: impl Future<Output = ()> + Send) {
+    if AssertUnwindSafe(part).catch_unwind().await.is_err() {
+        tracing::error!("a part of the service panicked: the process ends");
+        std::process::exit(1);
+    }
+}
