@@ -16,6 +16,7 @@
 //! | [`settlement`] | the record a merchant sees, its field order, and the notification made from it |
 //! | [`pricing`] | our earnings; no type that a merchant sees can name them |
 //! | [`delivery`] | the states of a notification delivery and its retry schedule |
+//! | [`alert`] | what operators are told at once |
 //! | [`event`] | the kinds of events that notifications report |
 //! | [`endpoint`] | how a merchant's webhook configuration changes |
 //! | [`webhook_secret`] | the secret of an endpoint, in plain text and sealed |
@@ -28,6 +29,7 @@
 //! | [`seams`] | the two traits through which time and randomness come in |
 
 pub mod actor;
+pub mod alert;
 pub mod corridor;
 pub mod credential;
 pub mod delivery;

@@ -9,8 +9,8 @@ use settle_domain::actor::Actor;
 use settle_domain::ids::OperationId;
 use settle_domain::ledger::{PostingFault, Postings, postings};
 use settle_domain::operation::{
-    Alarm, Backoff, Class, GIVEN_UP_WATCHED_FOR, Memory, News, Next, Operation, OperationKind,
-    OperationRequest, OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, Window, classify,
+    Backoff, Class, GIVEN_UP_WATCHED_FOR, Memory, News, Next, Operation, OperationKind, OperationRequest,
+    OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, Window, classify,
 };
 use settle_domain::payment::{Mark, PaymentEvent, PaymentState, Transition, TransitionFault, transition};
 use settle_domain::quoting::{QuotingFault, Split};
@@ -20,10 +20,12 @@ use settle_store::{NewSettlement, StepRow, StoredCorridor};
 
 use crate::case::{Case, Errand, Tracked, json};
 
+mod notices;
 mod operators;
 mod quotes;
 mod written;
 
+pub use notices::Notice;
 pub use operators::Deed;
 
 /// How often an operation that was given up is still looked up.
@@ -68,8 +70,8 @@ pub struct Advance {
     pub follow: Follow,
     /// The class of what was seen of an operation, if something was.
     pub class: Option<(OperationKind, Class)>,
-    /// Why operations must be alerted.
-    pub alerts: Vec<&'static str>,
+    /// What operators are told.
+    pub alerts: Vec<Notice>,
     /// What was seen of which operation: it is applied again if somebody else has changed the payment
     /// meanwhile.
     pub evidence: Option<(usize, Seen, Option<Report>)>,
@@ -284,12 +286,7 @@ impl Advance {
         let is_reviewed = matches!(self.case.payment.state, PaymentState::NeedsReview(_));
         let (kind, id, ruling) = self.rule(place, seen, report, told);
         if let Some(alarm) = ruling.alarm {
-            self.alerts.push(match alarm {
-                Alarm::Credentials => "the provider does not accept our credentials",
-                Alarm::Contradiction => {
-                    "the provider takes back its word on something that it had called done"
-                }
-            });
+            self.notice(Notice::of_alarm(alarm));
         }
         match ruling.news {
             Some(news) => self.hear(kind, news, id, told)?,
@@ -445,7 +442,7 @@ impl Advance {
             self.case.tries = 0;
         }
         if alerts {
-            self.alerts.push("a payment needs review");
+            self.notice(Notice::of_step(movement));
         }
         if to.is_final() {
             self.case.due_at = None;

@@ -12,8 +12,8 @@ use settle_domain::seams::Clock;
 use settle_outbox::Outbox;
 use settle_outbox::work::Work;
 use settle_store::{
-    CALL_TIMEOUT, MerchantLock, NewSettlement, OperationChange, OperationRow, PaymentChange, PaymentCreated,
-    PaymentRow, ShardLease, StepRow, StoreError, StoreResult, within,
+    CALL_TIMEOUT, MerchantLock, NewSettlement, Occurrence, OperationChange, OperationRow, PaymentChange,
+    PaymentCreated, PaymentRow, ShardLease, StepRow, StoreError, StoreResult, within,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -310,6 +310,7 @@ struct Batch {
     learnt: Vec<OperationChange>,
     pricing: Vec<(MerchantId, PaymentId, String)>,
     settlements: Vec<NewSettlement>,
+    notices: Vec<Occurrence>,
 }
 
 impl Batch {
@@ -321,6 +322,7 @@ impl Batch {
         self.learnt.extend(advance.learnt());
         self.pricing.extend(advance.pricing().map(|pricing| (merchant, payment, pricing)));
         self.settlements.extend(advance.settlement().cloned());
+        self.notices.extend(advance.notices());
     }
 
     async fn write(
@@ -354,7 +356,7 @@ impl Batch {
                 return Err(StoreError::Unavailable("an import has staged these settlements".into()));
             }
         }
-        Ok(())
+        work.tell(lock, &self.notices).await
     }
 }
 

@@ -1,6 +1,7 @@
-//! Alerts: operators hear of deliveries that died, at least once.
+//! Alerts: operators hear of deliveries that died, and of what else they must know, at least once.
 //!
 //! The transaction that records a death adds it to the open alert of its endpoint, or opens one ([`raise`]).
+//! What the engine learns of payments and providers is told the same way, by subject and kind.
 //! An [`Alerter`], on any node, takes the alerts that are due, which closes them, and commits. For each it
 //! writes one error line to the log, counts it, and posts it to `alerts.url`. An answer with 2xx ends the
 //! alert; anything else puts it off, for 1 s at first and 5 min at most, without an end. If a node dies in
@@ -20,12 +21,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use settle_domain::alert::AlertKind;
 use settle_domain::delivery::RetryPolicy;
 use settle_domain::ids::{AlertId, MerchantId};
 use settle_domain::seams::{Clock, Entropy};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Alert, CALL_TIMEOUT, Death, DueTime, MerchantLock, PutOff, Store, StoreResult, Tx, within,
+    ALERT_QUIET, Alert, CALL_TIMEOUT, Death, DueTime, MerchantLock, PutOff, Store, StoreResult, Tx, within,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -38,14 +40,14 @@ pub use sender::{AlertError, AlertSender, AlertTransport, SEND_TIMEOUT};
 pub use url::{AlertUrl, AlertUrlFault};
 
 /// How long an endpoint's next alert waits after the last one, and counts the deaths meanwhile.
-pub const QUIET: Duration = Duration::from_mins(5);
+pub const QUIET: Duration = ALERT_QUIET;
 /// How often an alerter looks for alerts that are due.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long an alerter keeps an alert that it took from the others: longer than sending it can take.
 pub const HOLD: Duration = Duration::from_mins(1);
 /// Alerts sent at once.
 const TAKEN_MAX: u32 = 16;
-/// Deliveries named in a line of the log.
+/// Deliveries, payments or operations named in a line of the log.
 const LOGGED_IDS_MAX: usize = 10;
 /// The waits between attempts to send an alert. There is no last attempt: operators must hear of deaths.
 const SEND_RETRY: RetryPolicy =
@@ -226,14 +228,28 @@ fn key(alert: &Alert) -> (MerchantId, AlertId) {
 /// Writes the log line of an alert, and counts it.
 fn announce(alert: &Alert) {
     metrics::counter!("settle_alerts_raised_total").increment(1);
-    let named = alert.delivery_ids.len().min(LOGGED_IDS_MAX);
+    let named = &alert.ids[..alert.ids.len().min(LOGGED_IDS_MAX)];
+    if alert.kind == AlertKind::DeliveriesDead {
+        tracing::error!(
+            alert_id = %alert.alert_id,
+            merchant_id = %alert.merchant_id,
+            url = message::without_query(&alert.subject),
+            deaths = alert.occurrences,
+            last_error = alert.last_text,
+            delivery_ids = ?named,
+            "deliveries are dead: their last attempts failed"
+        );
+        return;
+    }
+    let merchant_id = Some(alert.merchant_id).filter(|merchant| *merchant != MerchantId::NIL);
     tracing::error!(
         alert_id = %alert.alert_id,
-        merchant_id = %alert.merchant_id,
-        url = message::without_query(&alert.url),
-        deaths = alert.deaths,
-        last_error = alert.last_error,
-        delivery_ids = ?&alert.delivery_ids[..named],
-        "deliveries are dead: their last attempts failed"
+        kind = %alert.kind,
+        merchant_id = merchant_id.map(tracing::field::display),
+        subject = alert.subject,
+        occurrences = alert.occurrences,
+        ids = ?named,
+        "{}",
+        alert.last_text
     );
 }

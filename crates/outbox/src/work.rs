@@ -9,7 +9,8 @@ use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, MerchantId, SettlementId};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Claimed, MerchantLock, NewDelivery, NewSettlement, RecordedBatch, StoreError, StoreResult, Tx,
+    ALERT_QUIET, Claimed, MerchantLock, NewDelivery, NewSettlement, Occurrence, RecordedBatch, StoreError,
+    StoreResult, Tx,
 };
 
 use crate::wake::{ClaimsEnded, HANDED_OVER_MAX, JustCommitted, Wake};
@@ -108,6 +109,15 @@ impl Work {
         let hastened = self.tx.delivery_hasten_many(lock, deliveries, at).await?;
         self.due.merchants.extend(hastened.iter().map(|(merchant, _)| *merchant));
         Ok(hastened)
+    }
+
+    /// Tells operators what the transaction has learnt, once it is committed.
+    pub async fn tell(&mut self, lock: &MerchantLock, occurrences: &[Occurrence]) -> StoreResult<()> {
+        if occurrences.is_empty() {
+            return Ok(());
+        }
+        let (clock, entropy) = (self.outbox.clock.clone(), self.outbox.entropy.clone());
+        self.tx.alert_tell_many(Some(lock), occurrences, clock.now(), ALERT_QUIET, &*entropy).await
     }
 
     /// Commits, and wakes whoever must know of what has become due.

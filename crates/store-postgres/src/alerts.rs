@@ -1,19 +1,19 @@
-//! Alerts to operators about deliveries that died.
+//! Alerts to operators.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
+use settle_domain::ids::{AlertId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, DueTime, MerchantLock, PutOff, StoreResult,
-    by_endpoint,
+    ALERT_IDS_MAX, Alert, AlertReads, AlertWrites, DueTime, MerchantLock, Occurrence, PutOff, StoreResult,
+    by_subject,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{At, array, column, id, number, signed, time};
+use crate::convert::{At, array, column, id, number, parsed, signed, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -21,28 +21,31 @@ settle_store::statements! {
     // An alerter takes alerts without locking their merchants. After this statement nobody can close an open
     // alert until we commit, and the next statement sees when an alert was closed just before.
     hot LOCK_OPEN = "
-        SELECT FROM unnest($1::uuid[], $2::text[]) AS asked (merchant_id, url)
+        SELECT FROM unnest($1::uuid[], $2::text[], $3::text[]) AS asked (merchant_id, kind, subject)
         CROSS JOIN LATERAL (
             SELECT FROM alerts
-            WHERE merchant_id = asked.merchant_id AND url = asked.url AND closed_at IS NULL
+            WHERE merchant_id = asked.merchant_id AND kind = asked.kind AND subject = asked.subject
+              AND closed_at IS NULL
             LIMIT 1 FOR UPDATE
         ) AS open";
-    hot RAISE = "
-        INSERT INTO alerts (alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at,
+    hot TELL = "
+        INSERT INTO alerts (alert_id, merchant_id, kind, subject, occurrences, ids, last_text, first_at, last_at,
                             due_at)
-        SELECT given.alert_id, given.merchant_id, given.url, given.deaths, given.delivery_ids::uuid[],
-               given.last_error, $7, $7, greatest($7, last.closed_at + $8 * interval '1 second')
-        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::bigint[], $5::text[], $6::text[])
-            AS given (alert_id, merchant_id, url, deaths, delivery_ids, last_error)
+        SELECT given.alert_id, given.merchant_id, given.kind, given.subject, given.occurrences,
+               given.ids::uuid[], given.last_text, $8, $8,
+               greatest($8, last.closed_at + $9 * interval '1 second')
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::text[])
+            AS given (alert_id, merchant_id, kind, subject, occurrences, ids, last_text)
         LEFT JOIN LATERAL (
-            SELECT least(closed_at, $7) AS closed_at FROM alerts
-            WHERE merchant_id = given.merchant_id AND url = given.url AND closed_at IS NOT NULL
+            SELECT least(closed_at, $8) AS closed_at FROM alerts
+            WHERE merchant_id = given.merchant_id AND kind = given.kind AND subject = given.subject
+              AND closed_at IS NOT NULL
             ORDER BY alerts.closed_at DESC LIMIT 1
         ) AS last ON true
-        ON CONFLICT (merchant_id, url) WHERE closed_at IS NULL DO UPDATE
-        SET deaths = alerts.deaths + excluded.deaths,
-            delivery_ids = (alerts.delivery_ids || excluded.delivery_ids)[1:$9],
-            last_error = excluded.last_error, last_at = excluded.last_at";
+        ON CONFLICT (merchant_id, kind, subject) WHERE closed_at IS NULL DO UPDATE
+        SET occurrences = alerts.occurrences + excluded.occurrences,
+            ids = (alerts.ids || excluded.ids)[1:$10],
+            last_text = excluded.last_text, last_at = excluded.last_at";
     // A subquery does one look-up per row: for NOT EXISTS the planner would read all alerts being sent.
     hot ANY_DUE = "
         SELECT EXISTS (
@@ -50,7 +53,8 @@ settle_store::statements! {
             WHERE due.sent_at IS NULL AND due.due_at <= $1
               AND (due.closed_at IS NOT NULL OR (
                   SELECT earlier.alert_id FROM alerts AS earlier
-                  WHERE earlier.merchant_id = due.merchant_id AND earlier.url = due.url
+                  WHERE earlier.merchant_id = due.merchant_id AND earlier.kind = due.kind
+                    AND earlier.subject = due.subject
                     AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL
                   LIMIT 1) IS NULL)
             LIMIT 1
@@ -65,7 +69,8 @@ settle_store::statements! {
             WHERE due.sent_at IS NULL AND due.due_at <= $1
               AND (due.closed_at IS NOT NULL OR (
                   SELECT earlier.alert_id FROM alerts AS earlier
-                  WHERE earlier.merchant_id = due.merchant_id AND earlier.url = due.url
+                  WHERE earlier.merchant_id = due.merchant_id AND earlier.kind = due.kind
+                    AND earlier.subject = due.subject
                     AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL
                   LIMIT 1) IS NULL)
             ORDER BY due.due_at LIMIT $3 FOR UPDATE SKIP LOCKED
@@ -74,7 +79,8 @@ settle_store::statements! {
         FROM unnest(ARRAY(SELECT merchant_id FROM due), ARRAY(SELECT alert_id FROM due))
             AS taken (merchant_id, alert_id)
         WHERE alerts.merchant_id = taken.merchant_id AND alerts.alert_id = taken.alert_id
-        RETURNING alerts.alert_id, alerts.merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at, attempts";
+        RETURNING alerts.alert_id, alerts.merchant_id, kind, subject, occurrences, ids, last_text, first_at,
+                  last_at, attempts";
     hot SENT = "
         UPDATE alerts SET sent_at = coalesce(sent_at, $3)
         FROM unnest($1::uuid[], $2::uuid[]) AS told (merchant_id, alert_id)
@@ -95,31 +101,33 @@ impl AlertReads for PostgresStore {
 
 #[async_trait]
 impl AlertWrites for PostgresTx {
-    async fn alert_raise_many(
+    async fn alert_tell_many(
         &mut self,
-        lock: &MerchantLock,
-        deaths: &[Death],
+        lock: Option<&MerchantLock>,
+        occurrences: &[Occurrence],
         at: Timestamp,
         quiet: Duration,
         entropy: &dyn Entropy,
     ) -> StoreResult<()> {
-        self.number.check(lock, deaths.iter().map(|death| death.merchant_id))?;
-        let endpoints = by_endpoint(deaths, at, entropy);
+        self.number.check_any(lock, occurrences.iter().filter_map(|occurrence| occurrence.merchant_id))?;
+        let subjects = by_subject(occurrences, at, entropy);
         let lock = sqlx::query(LOCK_OPEN)
-            .bind(array(&endpoints, |endpoint| endpoint.merchant_id.0))
-            .bind(array(&endpoints, |endpoint| endpoint.url.as_str()));
+            .bind(array(&subjects, |happened| happened.merchant_id.0))
+            .bind(array(&subjects, |happened| happened.kind.as_str()))
+            .bind(array(&subjects, |happened| happened.subject.as_str()));
         lock.execute(&mut *self.inner).await.map_err(store_error)?;
-        let raise = sqlx::query(RAISE)
-            .bind(array(&endpoints, |endpoint| endpoint.alert_id.0))
-            .bind(array(&endpoints, |endpoint| endpoint.merchant_id.0))
-            .bind(array(&endpoints, |endpoint| endpoint.url.as_str()))
-            .bind(array(&endpoints, |endpoint| signed(endpoint.deaths)))
-            .bind(array(&endpoints, |endpoint| array_text(&endpoint.delivery_ids)))
-            .bind(array(&endpoints, |endpoint| endpoint.last_error.as_str()))
+        let tell = sqlx::query(TELL)
+            .bind(array(&subjects, |happened| happened.alert_id.0))
+            .bind(array(&subjects, |happened| happened.merchant_id.0))
+            .bind(array(&subjects, |happened| happened.kind.as_str()))
+            .bind(array(&subjects, |happened| happened.subject.as_str()))
+            .bind(array(&subjects, |happened| signed(happened.occurrences)))
+            .bind(array(&subjects, |happened| array_text(&happened.ids)))
+            .bind(array(&subjects, |happened| happened.last_text.as_str()))
             .bind(At(at))
             .bind(quiet.as_secs_f64())
-            .bind(i32::try_from(ALERT_DELIVERIES_MAX).unwrap_or(i32::MAX));
-        raise.execute(&mut *self.inner).await.map_err(store_error)?;
+            .bind(i32::try_from(ALERT_IDS_MAX).unwrap_or(i32::MAX));
+        tell.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }
 
@@ -156,20 +164,20 @@ impl AlertWrites for PostgresTx {
 }
 
 /// Ids as the text of an array: `unnest` would take arrays of arrays apart.
-fn array_text(deliveries: &[DeliveryId]) -> String {
-    let ids: Vec<String> = deliveries.iter().map(ToString::to_string).collect();
+fn array_text(ids: &[Uuid]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     format!("{{{}}}", ids.join(","))
 }
 
 fn alert(row: &PgRow) -> StoreResult<Alert> {
-    let delivery_ids: Vec<Uuid> = column(row, "delivery_ids")?;
     Ok(Alert {
         alert_id: id(row, "alert_id", AlertId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,
-        url: column(row, "url")?,
-        deaths: number(row, "deaths")?,
-        delivery_ids: delivery_ids.into_iter().map(DeliveryId).collect(),
-        last_error: column(row, "last_error")?,
+        kind: parsed(row, "kind")?,
+        subject: column(row, "subject")?,
+        occurrences: number(row, "occurrences")?,
+        ids: column(row, "ids")?,
+        last_text: column(row, "last_text")?,
         first_at: time(row, "first_at")?,
         last_at: time(row, "last_at")?,
         attempts: column(row, "attempts")?,

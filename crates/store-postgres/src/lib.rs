@@ -35,6 +35,7 @@ mod error;
 mod gates;
 mod hosts;
 mod imports;
+mod jobs;
 mod keys;
 mod manners;
 mod master_keys;
@@ -140,6 +141,7 @@ pub fn statements() -> Vec<Statement> {
         operations::STATEMENTS,
         balances::STATEMENTS,
         providers::STATEMENTS,
+        jobs::STATEMENTS,
         hosts::STATEMENTS,
     ]
     .concat()

@@ -1,23 +1,24 @@
-//! Alerts to operators about deliveries that died.
+//! Alerts to operators.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};
-use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
+use settle_domain::ids::{AlertId, MerchantId};
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
-    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, DueTime, MerchantLock, PutOff, StoreError,
-    StoreResult, by_endpoint,
+    ALERT_IDS_MAX, Alert, AlertReads, AlertWrites, DueTime, MerchantLock, Occurrence, PutOff, StoreError,
+    StoreResult, by_subject,
 };
+use uuid::Uuid;
 
-use crate::convert::{column, hex, id, json_rows, number, signed, time};
+use crate::convert::{column, hex, id, json_rows, number, parsed, signed, time};
 use crate::error::store_error;
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
-/// Separates the ids of deliveries.
+/// Separates ids.
 const SEPARATOR: char = ',';
 /// The length of a hyphenated id and the separator behind it.
 const SEPARATED_ID_LENGTH: usize = 37;
@@ -25,27 +26,29 @@ const SEPARATED_ID_LENGTH: usize = 37;
 settle_store::statements! {
     // Differs because there is one writer: no other transaction can close the alert meanwhile. ?4 characters
     // are as many ids as an alert names at most.
-    hot RAISE = "
-        INSERT INTO alerts (alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at,
+    hot TELL = "
+        INSERT INTO alerts (alert_id, merchant_id, kind, subject, occurrences, ids, last_text, first_at, last_at,
                             due_at)
         SELECT unhex(row.value ->> 0), unhex(row.value ->> 1), row.value ->> 2, row.value ->> 3,
-               row.value ->> 4, row.value ->> 5, ?2, ?2,
+               row.value ->> 4, row.value ->> 5, row.value ->> 6, ?2, ?2,
                max(?2, ifnull((SELECT min(closed_at, ?2) + ?3 FROM alerts AS last
                                WHERE last.merchant_id = unhex(row.value ->> 1)
-                                 AND last.url = row.value ->> 2 AND last.closed_at IS NOT NULL
+                                 AND last.kind = row.value ->> 2 AND last.subject = row.value ->> 3
+                                 AND last.closed_at IS NOT NULL
                                ORDER BY last.closed_at DESC LIMIT 1), ?2))
         FROM jsonb_each(?1) AS row WHERE true
-        ON CONFLICT (merchant_id, url) WHERE closed_at IS NULL DO UPDATE
-        SET deaths = deaths + excluded.deaths,
-            delivery_ids = substr(delivery_ids || ',' || excluded.delivery_ids, 1, ?4),
-            last_error = excluded.last_error, last_at = excluded.last_at";
+        ON CONFLICT (merchant_id, kind, subject) WHERE closed_at IS NULL DO UPDATE
+        SET occurrences = occurrences + excluded.occurrences,
+            ids = substr(ids || ',' || excluded.ids, 1, ?4),
+            last_text = excluded.last_text, last_at = excluded.last_at";
     hot ANY_DUE = "
         SELECT EXISTS (
             SELECT 1 FROM alerts AS due
             WHERE due.sent_at IS NULL AND due.due_at <= ?1
               AND (due.closed_at IS NOT NULL OR NOT EXISTS (
                   SELECT 1 FROM alerts AS earlier
-                  WHERE earlier.merchant_id = due.merchant_id AND earlier.url = due.url
+                  WHERE earlier.merchant_id = due.merchant_id AND earlier.kind = due.kind
+                    AND earlier.subject = due.subject
                     AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL))
         ) OR EXISTS (SELECT 1 FROM alerts WHERE sent_at IS NULL AND due_at > ?2)";
     // What a clock put off that has stepped back since.
@@ -57,11 +60,12 @@ settle_store::statements! {
             WHERE due.sent_at IS NULL AND due.due_at <= ?1
               AND (due.closed_at IS NOT NULL OR NOT EXISTS (
                   SELECT 1 FROM alerts AS earlier
-                  WHERE earlier.merchant_id = due.merchant_id AND earlier.url = due.url
+                  WHERE earlier.merchant_id = due.merchant_id AND earlier.kind = due.kind
+                    AND earlier.subject = due.subject
                     AND earlier.closed_at IS NOT NULL AND earlier.sent_at IS NULL))
             ORDER BY due.due_at LIMIT ?3 + 0
         )
-        RETURNING alert_id, merchant_id, url, deaths, delivery_ids, last_error, first_at, last_at, attempts";
+        RETURNING alert_id, merchant_id, kind, subject, occurrences, ids, last_text, first_at, last_at, attempts";
     hot SENT = "
         UPDATE alerts SET sent_at = ifnull(sent_at, ?2)
         WHERE (merchant_id, alert_id) IN (
@@ -86,27 +90,28 @@ impl AlertReads for SqliteStore {
 
 #[async_trait]
 impl AlertWrites for SqliteTx {
-    async fn alert_raise_many(
+    async fn alert_tell_many(
         &mut self,
-        lock: &MerchantLock,
-        deaths: &[Death],
+        lock: Option<&MerchantLock>,
+        occurrences: &[Occurrence],
         at: Timestamp,
         quiet: Duration,
         entropy: &dyn Entropy,
     ) -> StoreResult<()> {
-        self.number.check(lock, deaths.iter().map(|death| death.merchant_id))?;
-        let endpoints = by_endpoint(deaths, at, entropy);
-        let rows = json_rows(endpoints.iter().map(|endpoint| {
-            let deliveries = separated(&endpoint.delivery_ids);
-            let (alert, merchant) = (hex(endpoint.alert_id.0), hex(endpoint.merchant_id.0));
-            (alert, merchant, &endpoint.url, signed(endpoint.deaths), deliveries, &endpoint.last_error)
+        self.number.check_any(lock, occurrences.iter().filter_map(|occurrence| occurrence.merchant_id))?;
+        let subjects = by_subject(occurrences, at, entropy);
+        let rows = json_rows(subjects.iter().map(|happened| {
+            let (alert, merchant) = (hex(happened.alert_id.0), hex(happened.merchant_id.0));
+            let (kind, ids) = (happened.kind.as_str(), separated(&happened.ids));
+            let number = signed(happened.occurrences);
+            (alert, merchant, kind, &happened.subject, number, ids, &happened.last_text)
         }));
-        let characters = ALERT_DELIVERIES_MAX * SEPARATED_ID_LENGTH - SEPARATOR.len_utf8();
+        let characters = ALERT_IDS_MAX * SEPARATED_ID_LENGTH - SEPARATOR.len_utf8();
         let characters = i64::try_from(characters).unwrap_or(i64::MAX);
         let quiet = i64::try_from(quiet.as_micros()).unwrap_or(i64::MAX);
         self.writer
             .connection()?
-            .change(RAISE, params![rows, at.as_micros(), quiet, characters])
+            .change(TELL, params![rows, at.as_micros(), quiet, characters])
             .map_err(store_error)?;
         Ok(())
     }
@@ -139,22 +144,23 @@ impl AlertWrites for SqliteTx {
     }
 }
 
-fn separated(deliveries: &[DeliveryId]) -> String {
-    let ids: Vec<String> = deliveries.iter().map(ToString::to_string).collect();
+fn separated(ids: &[Uuid]) -> String {
+    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     ids.join(SEPARATOR.encode_utf8(&mut [0; 4]))
 }
 
 fn alert(row: &Row<'_>) -> StoreResult<Alert> {
-    let delivery_ids: String = column(row, "delivery_ids")?;
-    let delivery_ids = delivery_ids.split(SEPARATOR).map(str::parse).collect::<Result<_, _>>();
+    let ids: String = column(row, "ids")?;
+    // A subject's occurrences all have ids, or none has.
+    let ids = ids.split(SEPARATOR).filter(|id| !id.is_empty()).map(str::parse).collect::<Result<_, _>>();
     Ok(Alert {
         alert_id: id(row, "alert_id", AlertId)?,
         merchant_id: id(row, "merchant_id", MerchantId)?,
-        url: column(row, "url")?,
-        deaths: number(row, "deaths")?,
-        delivery_ids: delivery_ids
-            .map_err(|_| StoreError::unexpected("an alert of deliveries without ids"))?,
-        last_error: column(row, "last_error")?,
+        kind: parsed(row, "kind")?,
+        subject: column(row, "subject")?,
+        occurrences: number(row, "occurrences")?,
+        ids: ids.map_err(|_| StoreError::unexpected("an alert of things without ids"))?,
+        last_text: column(row, "last_text")?,
         first_at: time(row, "first_at")?,
         last_at: time(row, "last_at")?,
         attempts: column(row, "attempts")?,

@@ -39,6 +39,7 @@ mod deliveries;
 mod endpoints;
 mod error;
 mod imports;
+mod jobs;
 mod keys;
 mod master_keys;
 mod merchants;
@@ -98,6 +99,7 @@ pub fn statements() -> Vec<Statement> {
         operations::STATEMENTS,
         balances::STATEMENTS,
         providers::STATEMENTS,
+        jobs::STATEMENTS,
     ]
     .concat()
 }

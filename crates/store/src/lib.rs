@@ -41,6 +41,7 @@ mod endpoints;
 mod epochs;
 mod error;
 mod imports;
+mod jobs;
 mod keys;
 mod locks;
 mod master_keys;
@@ -58,7 +59,8 @@ pub mod statements;
 pub mod conformance;
 
 pub use alerts::{
-    ALERT_DELIVERIES_MAX, Alert, AlertReads, AlertWrites, Death, EndpointDeaths, PutOff, by_endpoint,
+    ALERT_IDS_MAX, ALERT_QUIET, Alert, AlertReads, AlertWrites, Death, Happened, Occurrence, PutOff,
+    by_subject,
 };
 pub use balances::{Audit, AuditedPayment, Balance, BalanceReads, BalanceWrites, audited, sum_postings};
 pub use clearings::{ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, ENDED_AT_ONCE_MAX};
@@ -75,6 +77,7 @@ pub use imports::{
     IMPORT_STEP_ROWS, IMPORTS_MAX, Import, ImportMarks, ImportReads, ImportState, ImportStep, ImportWrites,
     StagedBatch, StagedRow, StagedVerdict, rows_by_merchant,
 };
+pub use jobs::{JobState, JobWrites, TakenJob};
 pub use keys::{Key, KeyReads, KeyWrites, NewKey, StoredKey};
 pub use locks::{MerchantLock, TxNumber};
 pub use master_keys::{
@@ -164,6 +167,7 @@ pub trait Tx:
     + OperationWrites
     + BalanceWrites
     + ProviderWrites
+    + JobWrites
     + Send
 {
     /// Makes all writes durable at once.

@@ -52,6 +52,20 @@ impl TxNumber {
     }
 }
 
+impl TxNumber {
+    /// The same where there may be no lock: nothing of a merchant's may be written then.
+    pub fn check_any(
+        &self,
+        lock: Option<&MerchantLock>,
+        merchants: impl IntoIterator<Item = MerchantId>,
+    ) -> StoreResult<()> {
+        match lock {
+            Some(lock) => self.check(lock, merchants),
+            None => self.check(&self.locked(Vec::new()), merchants),
+        }
+    }
+}
+
 /// The merchants whose locks a transaction holds until it ends. Only a [`TxNumber`] makes one, and only the
 /// backend has that.
 #[derive(Debug)]

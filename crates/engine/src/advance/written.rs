@@ -1,7 +1,7 @@
 //! What a transaction writes of an advance.
 
 use settle_domain::ledger::Postings;
-use settle_store::{NewSettlement, OperationChange, OperationRow, PaymentChange, StepRow};
+use settle_store::{NewSettlement, Occurrence, OperationChange, OperationRow, PaymentChange, StepRow};
 
 use super::{Advance, Follow};
 use crate::case::Case;
@@ -51,6 +51,11 @@ impl Advance {
     #[must_use]
     pub fn settlement(&self) -> Option<&NewSettlement> {
         self.settlement.as_ref()
+    }
+
+    /// What operators are told of it.
+    pub fn notices(&self) -> impl Iterator<Item = Occurrence> + '_ {
+        self.alerts.iter().map(|notice| notice.occurrence(&self.case.payment))
     }
 
     /// The case once it is committed.

@@ -17,6 +17,7 @@ use settle_store::conformance::{ScratchStore, fixtures};
 
 mod books;
 mod desk;
+mod notices;
 mod runner;
 mod world;
 

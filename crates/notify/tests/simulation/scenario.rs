@@ -365,7 +365,7 @@ impl Simulation {
             let ids: Vec<_> = alerts.iter().map(|alert| (alert.merchant_id, alert.alert_id)).collect();
             tx.alert_sent(&ids, Timestamp::MAX).await.expect("sent");
             tx.commit().await.expect("a commit");
-            alerts.iter().map(|alert| alert.deaths).sum()
+            alerts.iter().map(|alert| alert.occurrences).sum()
         })
         .await;
         assert_eq!(alerted, u64::try_from(self.world.known().deaths).expect("few"));

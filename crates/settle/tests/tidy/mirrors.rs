@@ -22,6 +22,7 @@ const NOUNS: &[&str] = &[
     "payments",
     "operations",
     "balances",
+    "jobs",
 ];
 
 /// The contract, the backends, and the suite that all backends must pass.

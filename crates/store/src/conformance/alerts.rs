@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use settle_domain::alert::AlertKind;
 use settle_domain::ids::{AlertId, DeliveryId, MerchantId};
 use settle_domain::seams::SeededEntropy;
 use settle_domain::time::Timestamp;
+use uuid::Uuid;
 
 use super::fixtures::{at, merchant, unique_uuid};
-use crate::{ALERT_DELIVERIES_MAX, Alert, Death, DueTime, PutOff, Store, Tx};
+use crate::{ALERT_IDS_MAX, Alert, Death, DueTime, MerchantLock, Occurrence, PutOff, Store, Tx};
 
 /// The quiet time of the suite.
 const QUIET: Duration = Duration::from_mins(5);
@@ -96,10 +98,11 @@ pub async fn deaths_of_one_endpoint_are_one_alert_that_counts(store: &dyn Store)
     let expected = Alert {
         alert_id: alert.alert_id,
         merchant_id: merchant,
-        url: URL.to_owned(),
-        deaths: 3,
-        delivery_ids: vec![a.delivery_id, b.delivery_id, c.delivery_id],
-        last_error: "“TLS” {,}".to_owned(),
+        kind: AlertKind::DeliveriesDead,
+        subject: URL.to_owned(),
+        occurrences: 3,
+        ids: vec![a.delivery_id.0, b.delivery_id.0, c.delivery_id.0],
+        last_text: "“TLS” {,}".to_owned(),
         first_at: at(10),
         last_at: at(20),
         attempts: 1,
@@ -140,17 +143,17 @@ pub async fn the_first_hundred_deliveries_are_named(store: &dyn Store) {
     let deaths = |merchant, number| -> Vec<Death> {
         std::iter::repeat_with(|| death(merchant, URL, "timeout")).take(number).collect()
     };
-    let ids = |deaths: &[Death]| -> Vec<DeliveryId> {
-        deaths.iter().map(|death| death.delivery_id).take(ALERT_DELIVERIES_MAX).collect()
+    let ids = |deaths: &[Death]| -> Vec<Uuid> {
+        deaths.iter().map(|death| death.delivery_id.0).take(ALERT_IDS_MAX).collect()
     };
-    let together = deaths(one, ALERT_DELIVERIES_MAX + 30);
+    let together = deaths(one, ALERT_IDS_MAX + 30);
     raise(store, &together, at(1)).await;
-    let (some, more) = (deaths(other, ALERT_DELIVERIES_MAX - 2), deaths(other, 5));
+    let (some, more) = (deaths(other, ALERT_IDS_MAX - 2), deaths(other, 5));
     raise(store, &some, at(2)).await;
     raise(store, &more, at(3)).await;
     let alerts = take(store, at(3)).await;
-    assert_eq!((alerts[0].deaths, &alerts[0].delivery_ids), (130, &ids(&together)));
-    assert_eq!((alerts[1].deaths, &alerts[1].delivery_ids), (103, &ids(&[some, more].concat())));
+    assert_eq!((alerts[0].occurrences, &alerts[0].ids), (130, &ids(&together)));
+    assert_eq!((alerts[1].occurrences, &alerts[1].ids), (103, &ids(&[some, more].concat())));
 }
 
 /// Another URL of the same merchant is another endpoint, and so is the same URL of another merchant.
@@ -164,7 +167,7 @@ pub async fn each_endpoint_has_an_alert_of_its_own(store: &dyn Store) {
     ];
     raise(store, &deaths, at(1)).await;
     let mut found: Vec<(String, u64)> =
-        take(store, at(1)).await.into_iter().map(|alert| (alert.last_error, alert.deaths)).collect();
+        take(store, at(1)).await.into_iter().map(|alert| (alert.last_text, alert.occurrences)).collect();
     found.sort();
     assert_eq!(found, [("b".to_owned(), 1), ("c".to_owned(), 1), ("d".to_owned(), 2)]);
 }
@@ -180,14 +183,14 @@ pub async fn a_taken_alert_is_closed_and_the_next_waits(store: &dyn Store) {
     assert_eq!(take(store, at(304)).await, [], "the quiet time has not passed");
     let second = take_one(store, at(305)).await;
     assert_ne!(second.alert_id, first.alert_id);
-    assert_eq!((second.deaths, second.first_at, second.last_at), (2, at(7), at(200)));
+    assert_eq!((second.occurrences, second.first_at, second.last_at), (2, at(7), at(200)));
     sent(store, &second, at(306)).await;
     raise(store, &[death(merchant, URL, "fourth")], at(400)).await;
     assert_eq!(take(store, at(604)).await, [], "the last alert counts");
     let third = take_one(store, at(605)).await;
     sent(store, &third, at(606)).await;
     raise(store, &[death(merchant, URL, "late")], at(1_000)).await;
-    assert_eq!(take_one(store, at(1_000)).await.last_error, "late", "it has been quiet for long");
+    assert_eq!(take_one(store, at(1_000)).await.last_text, "late", "it has been quiet for long");
 }
 
 /// They open the next alert, and its quiet time starts when the first one was closed.
@@ -200,7 +203,7 @@ pub async fn deaths_that_come_while_an_alert_is_taken_wait(store: &dyn Store) {
     tokio::join!(raise(store, &late, at(6)), commit_late(store, tx));
     sent(store, &first, at(7)).await;
     assert_eq!(take(store, at(304)).await, []);
-    assert_eq!((first.deaths, take_one(store, at(305)).await.last_error.as_str()), (1, "late"));
+    assert_eq!((first.occurrences, take_one(store, at(305)).await.last_text.as_str()), (1, "late"));
 }
 
 /// A dropped transaction opens no alert and adds no death to one.
@@ -219,7 +222,7 @@ pub async fn what_is_not_committed_alerts_nobody(store: &dyn Store) {
     tx.merchant_lock(&[merchant]).await.unwrap();
     tx.commit().await.unwrap();
     let alert = take_one(store, at(4)).await;
-    assert_eq!((alert.deaths, alert.last_error.as_str()), (1, "kept"));
+    assert_eq!((alert.occurrences, alert.last_text.as_str()), (1, "kept"));
 }
 
 /// Nobody takes it again before its hold ends. If nobody marks it as sent, it is due again, unchanged.
@@ -231,7 +234,7 @@ pub async fn a_taken_alert_is_held(store: &dyn Store) {
     assert_eq!(take_one(store, at(30)).await, Alert { attempts: 2, ..alert.clone() });
     sent(store, &alert, at(31)).await;
     raise(store, &[death(merchant, URL, "next")], at(32)).await;
-    assert_eq!(take_one(store, at(300)).await.last_error, "next", "it was closed when it was first taken");
+    assert_eq!(take_one(store, at(300)).await.last_text, "next", "it was closed when it was first taken");
 }
 
 /// The second transaction finds nothing, whether it waits for the first or not.
@@ -312,7 +315,7 @@ pub async fn an_endpoint_has_one_alert_under_way(store: &dyn Store) {
         assert_eq!(take_one(store, at(second)).await.alert_id, first.alert_id);
     }
     sent(store, &first, at(2_001)).await;
-    assert_eq!(take_one(store, at(2_001)).await.deaths, 3);
+    assert_eq!(take_one(store, at(2_001)).await.occurrences, 3);
 }
 
 /// The alerts due first come first.
@@ -322,9 +325,69 @@ pub async fn as_many_alerts_as_wanted_are_taken(store: &dyn Store) {
         raise(store, &[death(merchant, url, "timeout")], at(second)).await;
     }
     let urls = async |limit| -> Vec<String> {
-        take_few(store, at(4), limit).await.into_iter().map(|alert| alert.url).collect()
+        take_few(store, at(4), limit).await.into_iter().map(|alert| alert.subject).collect()
     };
     assert_eq!(urls(2).await, ["https://a", "https://b"]);
     assert_eq!(urls(2).await, ["https://c"]);
     assert_eq!(urls(2).await, Vec::<String>::new());
+}
+
+fn occurrence(merchant: Option<MerchantId>, kind: AlertKind, subject: &str, text: &str) -> Occurrence {
+    let id = Some(unique_uuid());
+    Occurrence { merchant_id: merchant, kind, subject: subject.to_owned(), id, text: text.to_owned() }
+}
+
+async fn tell(store: &dyn Store, occurrences: &[Occurrence], now: Timestamp) {
+    let mut merchants: Vec<MerchantId> =
+        occurrences.iter().filter_map(|occurrence| occurrence.merchant_id).collect();
+    merchants.sort();
+    merchants.dedup();
+    let mut tx = store.begin().await.unwrap();
+    let lock: Option<MerchantLock> =
+        if merchants.is_empty() { None } else { Some(tx.merchant_lock(&merchants).await.unwrap()) };
+    let seed = u64::from_be_bytes(unique_uuid().as_bytes()[8..].try_into().unwrap());
+    tx.alert_tell_many(lock.as_ref(), occurrences, now, QUIET, &SeededEntropy::new(seed)).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// The same subject of another kind, of another merchant or of the whole house is another alert; each counts
+/// its own, and one without ids counts as well.
+pub async fn every_kind_has_alerts_of_its_own(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let [review, returned] = [AlertKind::PaymentNeedsReview, AlertKind::PaymentReturned];
+    let of_owner = |kind, text| occurrence(Some(owner), kind, "payout_outcome_unknown", text);
+    let unnamed =
+        |text| Occurrence { id: None, ..occurrence(None, AlertKind::ProviderCircuitOpen, "bank", text) };
+    let (one, two, three) = (of_owner(review, "one"), of_owner(review, "two"), of_owner(returned, "three"));
+    let dead = death(owner, "payout_outcome_unknown", "four");
+    tell(store, &[one.clone(), two.clone(), three.clone(), unnamed("five")], at(1)).await;
+    tell(store, &[unnamed("six")], at(2)).await;
+    raise(store, std::slice::from_ref(&dead), at(3)).await;
+    let mut told: Vec<_> = take(store, at(3)).await.into_iter().collect();
+    told.sort_by(|a, b| a.last_text.cmp(&b.last_text));
+    let told: Vec<_> = told
+        .into_iter()
+        .map(|alert| (alert.merchant_id, alert.kind, alert.occurrences, alert.ids, alert.last_text))
+        .collect();
+    let own = |kind, number, ids: &[Option<Uuid>], text: &str| {
+        (owner, kind, number, ids.iter().copied().flatten().collect(), text.to_owned())
+    };
+    let expected = [
+        own(AlertKind::DeliveriesDead, 1, &[Some(dead.delivery_id.0)], "four"),
+        (MerchantId::NIL, AlertKind::ProviderCircuitOpen, 2, Vec::new(), "six".to_owned()),
+        own(returned, 1, &[three.id], "three"),
+        own(review, 2, &[one.id, two.id], "two"),
+    ];
+    assert_eq!(told, expected);
+    tell(store, &[of_owner(review, "seven")], at(4)).await;
+    assert_eq!(take(store, at(20)).await, [], "its last alert was told just now");
+}
+
+/// What is a merchant's is not written without its lock.
+pub async fn an_alert_of_a_merchant_needs_its_lock(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let occurrence = occurrence(Some(owner), AlertKind::PaymentReturned, "returned", "text");
+    let mut tx = store.begin().await.unwrap();
+    let told = tx.alert_tell_many(None, &[occurrence], at(1), QUIET, &SeededEntropy::new(1)).await;
+    assert!(told.is_err());
 }

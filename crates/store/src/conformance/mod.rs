@@ -26,6 +26,7 @@ pub mod delivery_rules;
 pub mod endpoints;
 pub mod fixtures;
 pub mod imports;
+pub mod jobs;
 pub mod keys;
 pub mod master_keys;
 pub mod merchants;
@@ -210,6 +211,8 @@ macro_rules! conformance_suite {
                 an_alert_is_of_its_merchant,
                 an_endpoint_has_one_alert_under_way,
                 as_many_alerts_as_wanted_are_taken,
+                every_kind_has_alerts_of_its_own,
+                an_alert_of_a_merchant_needs_its_lock,
             }
             providers {
                 a_pause_holds_until_it_is_ended,
@@ -232,6 +235,11 @@ macro_rules! conformance_suite {
                 an_operation_is_found_by_payment_and_by_id,
                 the_database_forbids_a_second_live_operation,
                 what_has_ended_cannot_be_live,
+            }
+            jobs {
+                a_job_is_one_processes_at_a_time,
+                who_lost_a_job_writes_nothing,
+                a_job_put_off_by_a_clock_ahead_is_due,
             }
             balances {
                 a_balance_is_the_sum_of_its_postings,

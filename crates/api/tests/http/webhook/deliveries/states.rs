@@ -81,9 +81,12 @@ async fn pending_becomes_dead_by_the_8th_failure_and_operations_are_alerted(setu
     let alerts = dispatching.alerts().await;
     assert_eq!(alerts.len(), 1, "{alerts:?}");
     let alert = &alerts[0];
-    assert_eq!((alert.merchant_id, alert.deaths), (dispatching.merchant.id, 1));
-    assert_eq!(json!(alert.delivery_ids), json!([row["delivery_id"]]));
-    assert_eq!((json!(alert.url), json!(alert.last_error)), (row["url"].clone(), row["last_error"].clone()));
+    assert_eq!((alert.merchant_id, alert.occurrences), (dispatching.merchant.id, 1));
+    assert_eq!(json!(alert.ids), json!([row["delivery_id"]]));
+    assert_eq!(
+        (json!(alert.subject), json!(alert.last_text)),
+        (row["url"].clone(), row["last_error"].clone())
+    );
     assert_eq!((alert.first_at, alert.last_at), (dispatching.now(), dispatching.now()));
     dispatching.nothing_is_due_at(dispatching.now().plus(Duration::from_hours(48))).await;
     assert_eq!(dispatching.row().await, row, "dead stays dead");
@@ -130,7 +133,7 @@ async fn a_redelivered_delivery_can_die_and_be_redelivered_again(setup: Setup) {
     for _ in 0..2 {
         dispatching.die().await;
         let alerts = dispatching.alerts().await;
-        assert_eq!(alerts.iter().map(|alert| json!(alert.delivery_ids)).collect::<Vec<_>>(), [json!([id])]);
+        assert_eq!(alerts.iter().map(|alert| json!(alert.ids)).collect::<Vec<_>>(), [json!([id])]);
         assert_eq!(dispatching.redeliver().await["attempts"], 0);
     }
     dispatching.attempt(status(204)).await;
