@@ -12,6 +12,7 @@
 //! | [`payment`] | a pay-in on its way through the engine: its states, and what leads from one to another |
 //! | [`operation`], [`provider`] | what is asked of a provider, and what follows from each answer |
 //! | [`ledger`] | the books: accounts, and postings that sum to zero |
+//! | [`reconciliation`] | what a provider and we may not agree on |
 //! | [`reason`], [`actor`] | why a payment is where it is, and who brought it there |
 //! | [`settlement`] | the record a merchant sees, its field order, and the notification made from it |
 //! | [`pricing`] | our earnings; no type that a merchant sees can name them |
@@ -48,6 +49,7 @@ pub mod provider;
 pub mod quote;
 pub mod quoting;
 pub mod reason;
+pub mod reconciliation;
 pub mod seams;
 pub mod settlement;
 pub mod signature;

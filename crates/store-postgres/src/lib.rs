@@ -46,6 +46,7 @@ mod operators;
 mod payments;
 mod providers;
 mod queue;
+mod reports;
 mod settlements;
 
 #[cfg(feature = "testing")]
@@ -142,6 +143,7 @@ pub fn statements() -> Vec<Statement> {
         balances::STATEMENTS,
         providers::STATEMENTS,
         jobs::STATEMENTS,
+        reports::STATEMENTS,
         hosts::STATEMENTS,
     ]
     .concat()

@@ -33,6 +33,14 @@ settle_store::statements! {
                is_live, greatest(0, extract(epoch FROM clock_timestamp() - prepared_at) * 1000000)::bigint,
                request::text, memory::text
         FROM operations WHERE operation_id = $1";
+    hot FIND_MANY = "
+        SELECT o.merchant_id, o.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status, o.is_live,
+               greatest(0, extract(epoch FROM clock_timestamp() - o.prepared_at) * 1000000)::bigint,
+               o.request::text, o.memory::text
+        FROM unnest($1::uuid[]) AS asked (operation_id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM operations WHERE operation_id = asked.operation_id LIMIT 1
+        ) AS o";
     hot PREPARE = "
         INSERT INTO operations (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
                                 prepared_at, request, memory)
@@ -60,6 +68,16 @@ impl OperationReads for PostgresStore {
         let query = sqlx::query(OF_MANY)
             .bind(array(payments, |(merchant, _)| merchant.0))
             .bind(array(payments, |(_, payment)| payment.0));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(operation).collect()
+    }
+
+    async fn operation_find_many(
+        &self,
+        asked: &[OperationId],
+        _now: Timestamp,
+    ) -> StoreResult<Vec<OperationRow>> {
+        let query = sqlx::query(FIND_MANY).bind(array(asked, |operation| operation.0));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(operation).collect()
     }

@@ -1,6 +1,7 @@
 //! Payments, their queue and their timeline.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, PaymentId};
@@ -9,8 +10,9 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, DueMerchant, DueTime, MerchantLock, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter,
-    PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreError, StoreResult,
+    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, PaymentChange, PaymentCount, PaymentCreated,
+    PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreError,
+    StoreResult,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -83,6 +85,27 @@ settle_store::statements! {
         ORDER BY merchant_id, payment_id LIMIT $11";
     cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
         SELECT state, count(*), min(changed_at) FROM payments WHERE is_open GROUP BY state";
+    // A payment on its way has a time at which it is due.
+    cold "a look every minute; a row for each open payment" LATE = "
+        SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
+            SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
+                   p.changed_at + coalesce(agreed.alert_after_seconds, $2) * interval '1 second' AS late_at
+            FROM payments AS p
+            LEFT JOIN LATERAL (
+                SELECT alert_after_seconds FROM corridors AS c
+                WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request ->> 'incoming_currency'
+                  AND c.outgoing = p.request ->> 'outgoing_currency'
+                ORDER BY c.version DESC LIMIT 1
+            ) AS agreed ON true
+            WHERE p.is_open AND p.due_at IS NOT NULL
+              AND p.state IN ('received', 'quoted', 'converting', 'converted', 'paying_out', 'refunding')
+        ) AS late
+        WHERE late_at <= $1 AND (late_at, payment_id) > ($3, $4)
+        ORDER BY late_at, payment_id LIMIT $5";
+    cold "a look every minute; a row for each open payment" BLOCKED = "
+        SELECT provider, count(*) FROM payments
+        WHERE is_open AND due_at IS NOT NULL AND blocked = $1 AND provider IS NOT NULL
+        GROUP BY provider ORDER BY provider";
     hot CREATE = "
         INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version, reason,
                               blocked, provider, created_at, changed_at, due_at, is_open, request, progress)
@@ -224,6 +247,40 @@ impl PaymentReads for PostgresStore {
             .bind(signed(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(payment).collect()
+    }
+
+    async fn payment_late(
+        &self,
+        now: Timestamp,
+        (late_at, after): (Timestamp, PaymentId),
+        allowed: Duration,
+        limit: u32,
+    ) -> StoreResult<Vec<LatePayment>> {
+        let query = sqlx::query(LATE)
+            .bind(At(now))
+            .bind(signed(allowed.as_secs()))
+            .bind(At(late_at))
+            .bind(after.0)
+            .bind(signed(limit));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        let late = |row| {
+            Ok(LatePayment {
+                merchant_id: id(row, 0, MerchantId)?,
+                payment_id: id(row, 1, PaymentId)?,
+                state: parsed(row, 2)?,
+                blocked: optional_parsed(row, 3)?,
+                provider: optional_parsed(row, 4)?,
+                changed_at: time(row, 5)?,
+                late_at: time(row, 6)?,
+            })
+        };
+        rows.iter().map(late).collect()
+    }
+
+    async fn payment_blocked(&self, blocked: Blocked) -> StoreResult<Vec<(ProviderName, u64)>> {
+        let query = sqlx::query(BLOCKED).bind(blocked.as_str());
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(|row| Ok((parsed(row, 0)?, number(row, 1)?))).collect()
     }
 
     async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>> {

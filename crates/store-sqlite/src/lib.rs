@@ -50,6 +50,7 @@ mod payments;
 mod providers;
 mod query;
 mod queue;
+mod reports;
 mod settlements;
 
 #[cfg(feature = "testing")]
@@ -100,6 +101,7 @@ pub fn statements() -> Vec<Statement> {
         balances::STATEMENTS,
         providers::STATEMENTS,
         jobs::STATEMENTS,
+        reports::STATEMENTS,
     ]
     .concat()
 }

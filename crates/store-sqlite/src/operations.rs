@@ -26,6 +26,11 @@ settle_store::statements! {
         SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status,
                is_live, max(0, ?2 - prepared_at), request, memory
         FROM operations WHERE operation_id = ?1";
+    hot FIND_MANY = "
+        SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status,
+               is_live, max(0, ?2 - prepared_at), request, memory
+        FROM json_each(?1) AS asked
+        CROSS JOIN operations ON operation_id = unhex(asked.value)";
     hot PREPARE = "
         INSERT INTO operations (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
                                 prepared_at, request, memory)
@@ -45,6 +50,16 @@ impl OperationReads for SqliteStore {
         let asked = json_rows(payments.iter().map(|(merchant, payment)| (hex(merchant.0), hex(payment.0))));
         let asked = params![asked, now.as_micros()];
         self.connections.read(|connection| connection.rows(OF_MANY, asked, operation))
+    }
+
+    async fn operation_find_many(
+        &self,
+        asked: &[OperationId],
+        now: Timestamp,
+    ) -> StoreResult<Vec<OperationRow>> {
+        let asked = json_rows(asked.iter().map(|operation| hex(operation.0)));
+        let asked = params![asked, now.as_micros()];
+        self.connections.read(|connection| connection.rows(FIND_MANY, asked, operation))
     }
 
     async fn operation_find(&self, asked: OperationId, now: Timestamp) -> StoreResult<Option<OperationRow>> {

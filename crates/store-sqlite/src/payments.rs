@@ -1,6 +1,7 @@
 //! Payments, their queue and their timeline.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::{Row, params};
@@ -10,8 +11,8 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, DueMerchant, DueTime, MerchantLock, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter,
-    PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreResult,
+    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, PaymentChange, PaymentCount, PaymentCreated,
+    PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreResult,
 };
 use uuid::Uuid;
 
@@ -80,6 +81,25 @@ settle_store::statements! {
     cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
         SELECT state, count(*), min(changed_at) FROM payments INDEXED BY payments_open
         WHERE is_open GROUP BY state";
+    // A payment on its way has a time at which it is due.
+    cold "a look every minute; a row for each open payment" LATE = "
+        SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
+            SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
+                   p.changed_at + 1000000 * ifnull((
+                       SELECT alert_after_seconds FROM corridors AS c
+                       WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request ->> 'incoming_currency'
+                         AND c.outgoing = p.request ->> 'outgoing_currency'
+                       ORDER BY c.version DESC LIMIT 1), ?2) AS late_at
+            FROM payments AS p INDEXED BY payments_open
+            WHERE p.is_open AND p.due_at IS NOT NULL
+              AND p.state IN ('received', 'quoted', 'converting', 'converted', 'paying_out', 'refunding')
+        )
+        WHERE late_at <= ?1 AND (late_at, payment_id) > (?3, ?4)
+        ORDER BY late_at, payment_id LIMIT ?5 + 0";
+    cold "a look every minute; a row for each open payment" BLOCKED = "
+        SELECT provider, count(*) FROM payments INDEXED BY payments_open
+        WHERE is_open AND due_at IS NOT NULL AND blocked = ?1 AND provider IS NOT NULL
+        GROUP BY provider ORDER BY provider";
     hot CREATE = "
         INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version, reason,
                               blocked, provider, created_at, changed_at, due_at, is_open, request, progress)
@@ -197,6 +217,37 @@ impl PaymentReads for SqliteStore {
             connection.rows(SEARCH, asked, payment)
         });
         found.await
+    }
+
+    async fn payment_late(
+        &self,
+        now: Timestamp,
+        (late_at, after): (Timestamp, PaymentId),
+        allowed: Duration,
+        limit: u32,
+    ) -> StoreResult<Vec<LatePayment>> {
+        let late = |row: &Row<'_>| {
+            Ok(LatePayment {
+                merchant_id: id(row, 0, MerchantId)?,
+                payment_id: id(row, 1, PaymentId)?,
+                state: parsed(row, 2)?,
+                blocked: optional_parsed(row, 3)?,
+                provider: optional_parsed(row, 4)?,
+                changed_at: time(row, 5)?,
+                late_at: time(row, 6)?,
+            })
+        };
+        let found = self.connections.read_long(|connection| {
+            let (now, late_at) = (now.as_micros(), late_at.as_micros());
+            let asked = params![now, signed(allowed.as_secs()), late_at, after.0, signed(limit)];
+            connection.rows(LATE, asked, late)
+        });
+        found.await
+    }
+
+    async fn payment_blocked(&self, blocked: Blocked) -> StoreResult<Vec<(ProviderName, u64)>> {
+        let count = |row: &Row<'_>| Ok((parsed(row, 0)?, number(row, 1)?));
+        self.connections.read_long(|connection| connection.rows(BLOCKED, [blocked.as_str()], count)).await
     }
 
     async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>> {

@@ -51,6 +51,7 @@ mod operators;
 mod payments;
 mod providers;
 mod queue;
+mod reports;
 mod settlements;
 pub mod slices;
 pub mod statements;
@@ -87,14 +88,15 @@ pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operations::{OperationChange, OperationReads, OperationRow, OperationWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites, StoredToken};
 pub use payments::{
-    PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter, PaymentReads,
-    PaymentRow, PaymentStanding, PaymentWrites, StepRow,
+    LatePayment, PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter,
+    PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, StepRow,
 };
 pub use providers::{ProviderPause, ProviderReads, ProviderWrites};
 pub use queue::{
     Ask, Claimed, Claims, DUE_LAG, DueMerchant, DueTime, Duty, LeaseToken, Leases, Presence, QueueDepth,
     QueueReads, QueueWrites, SHARDS, Shard, ShardLease, fair_share, lease_rows,
 };
+pub use reports::{Finding, Report, ReportReads, ReportWrites, Unlisted};
 pub use settlements::{
     BATCH_MAX, Content, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads,
     SettlementWrites,
@@ -120,6 +122,7 @@ pub trait Reads:
     + PaymentReads
     + OperationReads
     + BalanceReads
+    + ReportReads
     + ProviderReads
     + Send
     + Sync
@@ -142,6 +145,7 @@ impl<T> Reads for T where
         + PaymentReads
         + OperationReads
         + BalanceReads
+        + ReportReads
         + ProviderReads
         + Send
         + Sync
@@ -168,6 +172,7 @@ pub trait Tx:
     + BalanceWrites
     + ProviderWrites
     + JobWrites
+    + ReportWrites
     + Send
 {
     /// Makes all writes durable at once.

@@ -71,6 +71,13 @@ pub trait OperationReads {
         now: Timestamp,
     ) -> StoreResult<Vec<OperationRow>>;
 
+    /// The operations that a provider names, those that we know, in any order.
+    async fn operation_find_many(
+        &self,
+        operations: &[OperationId],
+        now: Timestamp,
+    ) -> StoreResult<Vec<OperationRow>>;
+
     /// The operation that a provider names.
     async fn operation_find(
         &self,

@@ -8,6 +8,8 @@
 //! whoever takes over after a crash finds it at once, and no index changes with every step. A claim is a
 //! read; recording a step is fenced by the shard's token and by the version that the engine saw.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::payment::StateName;
@@ -138,6 +140,25 @@ pub struct PaymentCount {
     pub oldest_at: Option<Timestamp>,
 }
 
+/// A payment that has been in its state for longer than its corridor allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LatePayment {
+    /// Whose it is.
+    pub merchant_id: MerchantId,
+    /// Its id.
+    pub payment_id: PaymentId,
+    /// Its state.
+    pub state: StateName,
+    /// Why it cannot go on for the moment.
+    pub blocked: Option<Blocked>,
+    /// Which provider serves it, once that is known.
+    pub provider: Option<ProviderName>,
+    /// When it came to its state.
+    pub changed_at: Timestamp,
+    /// Since when it is late.
+    pub late_at: Timestamp,
+}
+
 /// Questions about payments.
 #[async_trait]
 pub trait PaymentReads {
@@ -175,6 +196,20 @@ pub trait PaymentReads {
         after: Option<(MerchantId, PaymentId)>,
         limit: u32,
     ) -> StoreResult<Vec<PaymentRow>>;
+
+    /// Payments on their way that have been late since after the given time and payment, until now, in that
+    /// order. How long a payment may be in a state is what the newest version of its corridor says, or the
+    /// given time without one.
+    async fn payment_late(
+        &self,
+        now: Timestamp,
+        after: (Timestamp, PaymentId),
+        allowed: Duration,
+        limit: u32,
+    ) -> StoreResult<Vec<LatePayment>>;
+
+    /// How many payments are blocked for a reason, by provider.
+    async fn payment_blocked(&self, blocked: Blocked) -> StoreResult<Vec<(ProviderName, u64)>>;
 
     /// How many payments are in each state in which somebody may still have to look at them.
     async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>>;

@@ -23,6 +23,7 @@ const NOUNS: &[&str] = &[
     "operations",
     "balances",
     "jobs",
+    "reports",
 ];
 
 /// The contract, the backends, and the suite that all backends must pass.

@@ -36,6 +36,7 @@ pub mod operators;
 pub mod payments;
 pub mod providers;
 pub mod queue;
+pub mod reports;
 pub mod schema;
 pub mod settlements;
 
@@ -230,11 +231,19 @@ macro_rules! conformance_suite {
                 a_merchant_is_due_for_its_payments,
                 a_payment_has_a_timeline_and_pricing,
                 an_operator_finds_payments_by_their_marks,
+                payments_are_late_by_the_newest_terms_of_their_corridor,
+                blocked_payments_are_counted_by_provider,
             }
             operations {
                 an_operation_is_found_by_payment_and_by_id,
+                operations_are_found_by_many_ids,
                 the_database_forbids_a_second_live_operation,
                 what_has_ended_cannot_be_live,
+            }
+            reports {
+                a_report_counts_each_operation_once,
+                what_was_accepted_and_not_listed_is_found_in_steps,
+                what_was_listed_is_forgotten_in_steps,
             }
             jobs {
                 a_job_is_one_processes_at_a_time,

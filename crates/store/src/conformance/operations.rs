@@ -116,3 +116,20 @@ pub async fn what_has_ended_cannot_be_live(store: &dyn Store) {
         assert!(learn(store, &payout, status, true).await.is_err(), "{status}");
     }
 }
+
+/// Of the ids that are asked for, those that are known; in any order.
+pub async fn operations_are_found_by_many_ids(store: &dyn Store) {
+    let (owner, id) = received(store).await;
+    let (conversion, payout) =
+        (operation(owner, id, OperationKind::Conversion, 1), operation(owner, id, OperationKind::Payout, 1));
+    prepare(store, &conversion).await.unwrap();
+    prepare(store, &payout).await.unwrap();
+    let asked = [payout.operation_id, OperationId(unique_uuid()), conversion.operation_id];
+    let mut found = store.operation_find_many(&asked, at(12)).await.unwrap();
+    found.sort_by_key(|row| row.kind);
+    for row in &mut found {
+        row.age = Duration::ZERO;
+    }
+    assert_eq!(found, [conversion, payout]);
+    assert_eq!(store.operation_find_many(&[], at(12)).await.unwrap(), []);
+}

@@ -1,14 +1,19 @@
 //! Payments: created once, changed by whoever saw the last version, found when they are due.
 
+use std::time::Duration;
+
+use settle_domain::actor::Actor;
+use settle_domain::corridor::{Corridor, CorridorTerms};
 use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
 use settle_domain::payment::StateName;
+use settle_domain::pricing::CorridorPricing;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{at, merchant, record, settlement, unique_uuid};
 use crate::{
-    Ask, DueTime, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter, PaymentRow, PaymentStanding,
-    Shard, StepRow, Store,
+    Ask, DueTime, NewCorridor, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter, PaymentRow,
+    PaymentStanding, Shard, StepRow, Store,
 };
 
 /// A payment that has just come in, due at once.
@@ -249,4 +254,106 @@ pub async fn an_operator_finds_payments_by_their_marks(store: &dyn Store) {
     counts.sort_by_key(|count| count.state);
     let count = |state, number, oldest| PaymentCount { state, number, oldest_at: Some(at(oldest)) };
     assert_eq!(counts, [count(StateName::Received, 2, 1), count(StateName::Failed, 1, 9)]);
+}
+
+/// A merchant's corridor from BRL to USDC, from now on late after so many seconds.
+async fn late_after(store: &dyn Store, merchant_id: MerchantId, seconds: u64) {
+    let terms = CorridorTerms {
+        incoming: "BRL".parse().unwrap(),
+        outgoing: "USDC".parse().unwrap(),
+        fee_percentage: "0".parse().unwrap(),
+        fee_fixed: "0".parse().unwrap(),
+        minimum: None,
+        maximum: None,
+        provider: "bank".parse().unwrap(),
+        alert_after: Duration::from_secs(seconds),
+    };
+    let new = NewCorridor {
+        merchant_id,
+        corridor: Corridor::new(terms).unwrap(),
+        pricing: CorridorPricing::new("0".parse().unwrap(), None, None).unwrap(),
+        made_by: Actor::Command,
+        made_at: at(0),
+    };
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[merchant_id]).await.unwrap();
+    tx.corridor_put(&lock, &new).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// A payment with the given standing.
+async fn standing(
+    store: &dyn Store,
+    owner: MerchantId,
+    reference: &str,
+    standing: impl FnOnce(&mut PaymentStanding),
+) -> PaymentRow {
+    let request = r#"{"incoming_currency": "BRL", "outgoing_currency": "USDC"}"#.to_owned();
+    let mut row = PaymentRow { request, ..payment(owner, reference, at(0)) };
+    create(store, std::slice::from_ref(&row)).await;
+    standing(&mut row.standing);
+    assert_eq!(change(store, &[changed_to(&row, row.standing.clone())]).await, [true]);
+    row
+}
+
+/// Late is what has been on its way for longer than the newest terms allow, or than the given time without a
+/// corridor; each is found once by who goes on after the last.
+pub async fn payments_are_late_by_the_newest_terms_of_their_corridor(store: &dyn Store) {
+    let (with, without) = (merchant(store).await, merchant(store).await);
+    late_after(store, with, 1_000).await;
+    late_after(store, with, 60).await;
+    let since = |seconds| move |standing: &mut PaymentStanding| standing.changed_at = at(seconds);
+    let first = standing(store, with, "first", since(10)).await;
+    let blocked = standing(store, with, "blocked", |standing| {
+        standing.changed_at = at(20);
+        standing.blocked = Some(Blocked::RailInactive);
+        standing.provider = Some("bank".parse().unwrap());
+    });
+    let blocked = blocked.await;
+    let other = standing(store, without, "other", since(0)).await;
+    standing(store, with, "failed", |standing| {
+        standing.state = StateName::Failed;
+        standing.due_at = None;
+    })
+    .await;
+    standing(store, with, "review", |standing| standing.state = StateName::NeedsReview).await;
+    let allowed = Duration::from_secs(100);
+    let start = (Timestamp::MIN, PaymentId::NIL);
+    assert_eq!(store.payment_late(at(69), start, allowed, 10).await.unwrap(), []);
+    let late = store.payment_late(at(100), start, allowed, 10).await.unwrap();
+    let found: Vec<_> = late.iter().map(|late| (late.payment_id, late.late_at)).collect();
+    assert_eq!(
+        found,
+        [(first.payment_id, at(70)), (blocked.payment_id, at(80)), (other.payment_id, at(100))]
+    );
+    let told = &late[1];
+    assert_eq!((told.merchant_id, told.state, told.changed_at), (with, StateName::Received, at(20)));
+    assert_eq!(
+        (told.blocked, told.provider.clone()),
+        (Some(Blocked::RailInactive), Some("bank".parse().unwrap()))
+    );
+    let mut walked = Vec::new();
+    let mut after = start;
+    while let Some(next) = store.payment_late(at(100), after, allowed, 1).await.unwrap().pop() {
+        after = (next.late_at, next.payment_id);
+        walked.push(next.payment_id);
+    }
+    assert_eq!(walked, [first.payment_id, blocked.payment_id, other.payment_id]);
+}
+
+/// Only those that are blocked for the reason, and are on their way.
+pub async fn blocked_payments_are_counted_by_provider(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let gas = Blocked::PayoutWalletOutOfGas;
+    for (number, provider, blocked) in
+        [(0, "bank", gas), (1, "bank", gas), (2, "chain", gas), (3, "other", Blocked::RailInactive)]
+    {
+        let set = |standing: &mut PaymentStanding| {
+            standing.provider = Some(provider.parse().unwrap());
+            standing.blocked = Some(blocked);
+        };
+        standing(store, owner, &format!("pix {number}"), set).await;
+    }
+    let counted = store.payment_blocked(gas).await.unwrap();
+    assert_eq!(counted, [("bank".parse().unwrap(), 2), ("chain".parse().unwrap(), 1)]);
 }
