@@ -10,23 +10,25 @@ use settle_domain::ids::OperationId;
 use settle_domain::ledger::{PostingFault, Postings, postings};
 use settle_domain::operation::{
     Backoff, Class, GIVEN_UP_WATCHED_FOR, Memory, News, Next, Operation, OperationKind, OperationRequest,
-    OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, Window, classify,
+    OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, classify,
 };
 use settle_domain::payment::{Mark, PaymentEvent, PaymentState, Transition, TransitionFault, transition};
 use settle_domain::quoting::{QuotingFault, Split};
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
-use settle_store::{NewSettlement, StepRow, StoredCorridor};
+use settle_store::{NewSettlement, StepRow};
 
 use crate::case::{Case, Errand, Tracked, json};
 
 mod notices;
 mod operators;
 mod quotes;
+mod told;
 mod written;
 
 pub use notices::Notice;
 pub use operators::Deed;
+pub use told::Told;
 
 /// How often an operation that was given up is still looked up.
 const WATCH_INTERVAL: Duration = Duration::from_hours(1);
@@ -392,6 +394,12 @@ impl Advance {
                 }
                 Ok(())
             }
+            // Another operation is in flight: this one changes nothing of when it is looked at.
+            _ if self.case.awaited().is_some() => {
+                self.follow = Follow::Wait;
+                self.case.due_at.get_or_insert(self.now);
+                Ok(())
+            }
             _ => {
                 self.rest();
                 Ok(())
@@ -478,19 +486,4 @@ impl Advance {
         });
         self.postings.push(posted);
     }
-}
-
-/// What the engine knows of the provider when something was seen.
-#[derive(Debug, Clone)]
-pub struct Told<'a> {
-    /// Whether the provider still remembers the operation's key.
-    pub window: Window,
-    /// The corridor's version that the payment keeps.
-    pub corridor: Option<&'a StoredCorridor>,
-    /// The provider's memory that spoke.
-    pub instance: Option<String>,
-    /// Whether something may be sent to the provider now.
-    pub may_send: bool,
-    /// How long to wait.
-    pub waits: Backoff,
 }

@@ -12,6 +12,8 @@
 //! | [`runner`] | claims what is due in the shards that this process holds |
 //! | [`books`] | checks that the books agree |
 //! | [`pauses`] | keeps the pauses that operators make known to the providers of this process |
+//! | [`watch`] | tells operators what takes too long |
+//! | [`reconcile`] | compares what providers did with what we hold, once a day |
 //! | [`wake`] | tells the runner of this process that something has come |
 //!
 //! # Never paid twice
@@ -36,7 +38,9 @@ pub mod case;
 pub mod life;
 pub mod pauses;
 pub mod providers;
+pub mod reconcile;
 pub mod runner;
 pub mod wake;
+pub mod watch;
 pub mod words;
 pub mod writer;

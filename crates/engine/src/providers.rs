@@ -13,9 +13,10 @@ use settle_domain::ids::OperationId;
 use settle_domain::operation::{OperationKind, Window};
 use settle_domain::provider::ProviderName;
 use settle_domain::seams::Clock;
+use settle_domain::time::Timestamp;
 use settle_provider::provider::Provider;
 use settle_provider::seen::{NotSentFault, Seen};
-use settle_provider::wire::{self, Capabilities, Operation, Quote, QuoteRequest};
+use settle_provider::wire::{self, Capabilities, Operation, OperationPage, Quote, QuoteRequest};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
@@ -210,6 +211,13 @@ impl Station {
     /// Asks that an operation is never begun.
     pub async fn void(&self, id: OperationId) -> Seen<Operation> {
         let seen = self.provider.void(id.0, self.clock.now()).await;
+        self.note(&seen);
+        seen
+    }
+
+    /// A page of what has changed there since then.
+    pub async fn changes(&self, since: Timestamp, after: Option<&str>) -> Seen<OperationPage> {
+        let seen = self.provider.changes(since, after, self.clock.now()).await;
         self.note(&seen);
         seen
     }

@@ -18,7 +18,9 @@ use settle_store::conformance::{ScratchStore, fixtures};
 mod books;
 mod desk;
 mod notices;
+mod reconcile;
 mod runner;
+mod watch;
 mod world;
 
 use desk::Lie;

@@ -25,7 +25,7 @@ settle_testing::on_both_stores! {
 }
 
 /// Takes what is due and ends it, as the alerter does.
-async fn told(world: &World) -> Vec<Alert> {
+pub(crate) async fn told(world: &World) -> Vec<Alert> {
     let now = world.clock.now();
     let mut tx = world.store.begin().await.unwrap();
     let alerts = tx.alert_take(DueTime::by(now), now, 10).await.unwrap();
@@ -46,7 +46,7 @@ fn deed(deed: Act) -> Deed {
     }
 }
 
-async fn do_by_hand(world: &World, payment: PaymentId, what: Act) {
+pub(crate) async fn do_by_hand(world: &World, payment: PaymentId, what: Act) {
     let version = world.row(payment).await.version;
     let wake = EngineWake::default();
     act(&world.means, &wake, (world.merchant, payment), version, &deed(what)).await.unwrap();

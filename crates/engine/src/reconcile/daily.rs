@@ -1,0 +1,134 @@
+//! What a reconciler does by itself: once a day it checks the books, and reconciles with every provider.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use settle_domain::alert::AlertKind;
+use settle_domain::ids::MerchantId;
+use settle_domain::provider::ProviderName;
+use settle_store::{ALERT_QUIET, CALL_TIMEOUT, DueTime, JobState, Occurrence, StoreResult, TakenJob, within};
+
+use super::{HOLD, INTERVAL, Reconciler, When, lost};
+use crate::books::{self, Disagreement};
+use crate::case::json;
+
+/// How often it looks whether something is due.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_mins(1);
+/// The name of the job that checks the books.
+const BOOKS: &str = "books";
+/// Merchants whose books are checked before that is written down.
+const MERCHANTS_A_STEP: u32 = 20;
+
+/// How far the check of the books is.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+struct Mark {
+    /// The merchant that was checked last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after: Option<MerchantId>,
+}
+
+impl Reconciler {
+    /// Works until `stop` ends. What is cut off is taken up where it was, here or in another process.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        tokio::pin!(stop);
+        loop {
+            let work = async {
+                self.work().await;
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            };
+            tokio::select! {
+                biased;
+                () = &mut stop => return,
+                () = work => {}
+            }
+        }
+    }
+
+    /// Does what is due.
+    pub async fn work(&self) {
+        let providers: Vec<ProviderName> =
+            self.means.providers.all().map(|station| station.name().clone()).collect();
+        for provider in providers {
+            match self.reconcile(&provider, When::Due).await {
+                Ok(Some(report)) => {
+                    let (listed, findings) = (report.listed, report.findings);
+                    tracing::info!(%provider, listed, findings, "reconciled");
+                }
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, %provider, "reconciliation is tried again"),
+            }
+        }
+        if let Err(error) = self.check_books().await {
+            tracing::warn!(%error, "the check of the books is tried again");
+        }
+    }
+
+    /// Checks the books of all merchants, if that is due and nobody else is at it, and tells operators what
+    /// does not agree.
+    pub async fn check_books(&self) -> StoreResult<()> {
+        let Some(taken) = within(CALL_TIMEOUT, self.take_books()).await? else { return Ok(()) };
+        let mut fence = taken.held_until;
+        let Mark { mut after } = serde_json::from_str(&taken.mark).unwrap_or_default();
+        loop {
+            let merchants = self.means.store.merchant_list(after, MERCHANTS_A_STEP);
+            let merchants = within(CALL_TIMEOUT, merchants).await?;
+            let mut disagreements = Vec::new();
+            for merchant in &merchants {
+                let (store, clock) = (&*self.means.store, &*self.means.clock);
+                let checked = books::check_merchant(store, clock, merchant.merchant_id).await?;
+                disagreements.extend(checked.disagreements);
+            }
+            after = merchants.last().map(|merchant| merchant.merchant_id);
+            let now = self.means.clock.now();
+            let (due_at, held_until) =
+                if after.is_some() { (now, now.plus(HOLD)) } else { (now.plus(INTERVAL), now) };
+            let state = JobState { due_at, held_until, mark: json(&Mark { after }) };
+            within(CALL_TIMEOUT, self.tell_of_books(&disagreements, fence, &state)).await?;
+            fence = held_until;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn take_books(&self) -> StoreResult<Option<TakenJob>> {
+        let now = self.means.clock.now();
+        let due = DueTime { by: now, beyond: now.plus(2 * INTERVAL) };
+        let mut tx = self.means.store.begin().await?;
+        let taken = tx.job_take(BOOKS, now, due, HOLD).await?;
+        tx.commit().await?;
+        Ok(taken)
+    }
+
+    async fn tell_of_books(
+        &self,
+        disagreements: &[Disagreement],
+        fence: settle_domain::time::Timestamp,
+        state: &JobState,
+    ) -> StoreResult<()> {
+        let merchants: BTreeSet<MerchantId> = disagreements.iter().map(|found| found.merchant_id).collect();
+        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+        let occurrences: Vec<Occurrence> = disagreements.iter().map(occurrence).collect();
+        let now = self.means.clock.now();
+        let mut tx = self.means.store.begin().await?;
+        let lock = tx.merchant_lock(&merchants).await?;
+        if !occurrences.is_empty() {
+            tx.alert_tell_many(Some(&lock), &occurrences, now, ALERT_QUIET, &*self.entropy).await?;
+        }
+        if !tx.job_keep(BOOKS, fence, state).await? {
+            return Err(lost());
+        }
+        tx.commit().await
+    }
+}
+
+fn occurrence(found: &Disagreement) -> Occurrence {
+    Occurrence {
+        merchant_id: Some(found.merchant_id),
+        kind: AlertKind::BooksDisagree,
+        subject: "the books".to_owned(),
+        id: found.payment_id.map(|payment| payment.0),
+        text: found.to_string(),
+    }
+}

@@ -1,0 +1,65 @@
+//! A look-up beside the engine: the payment hears the provider's word, and nothing is sent.
+
+use settle_domain::ids::OperationId;
+use settle_store::{CALL_TIMEOUT, OperationRow, StoreError, StoreResult, within};
+
+use super::Reconciler;
+use crate::advance::{Advance, Follow, Told};
+use crate::providers::Station;
+use crate::words;
+use crate::writer::Written;
+
+/// How often an advance is made anew because somebody else has changed the payment meanwhile.
+const STALE_MAX: u32 = 8;
+
+impl Reconciler {
+    /// Looks an operation up and lets its payment hear of it. What follows is the engine's: the payment is
+    /// due at once.
+    pub(super) async fn look(&self, station: &Station, row: &OperationRow) -> StoreResult<()> {
+        let (merchant, payment, id): (_, _, OperationId) =
+            (row.merchant_id, row.payment_id, row.operation_id);
+        station.capabilities().await;
+        let mut seen = None;
+        for _ in 0..STALE_MAX {
+            let Some(case) = within(CALL_TIMEOUT, self.means.read(merchant, payment)).await? else {
+                return Ok(());
+            };
+            let Some(place) = case.position(id) else { return Ok(()) };
+            let tracked = &case.operations[place];
+            let answer = match seen.take() {
+                Some(answer) => answer,
+                None => station.look_up(id).await,
+            };
+            seen = Some(answer.clone());
+            let (request, promise) = (&tracked.operation.request, case.promise());
+            let (verdict, report) =
+                words::of_look_up(answer, request, promise.as_ref(), tracked.instance.as_deref());
+            let corridor = self.means.corridor(&case).await?;
+            let told = Told { may_send: false, ..self.means.told(&case, place, corridor.as_deref()) };
+            let now = self.means.clock.now();
+            let advance = Advance::seen(case.clone(), place, verdict, report.as_ref(), &told, now);
+            let mut advance = match advance {
+                Ok(advance) => advance,
+                Err(stuck) => {
+                    tracing::error!(%stuck, %merchant, %payment, "a payment cannot go on: a person must look");
+                    let learnt = Some((place, verdict, report.as_ref(), &told));
+                    let failed = Advance::failed(case, learnt, self.means.waits, now);
+                    failed.map_err(|stuck| StoreError::unexpected(stuck.to_string()))?
+                }
+            };
+            if matches!(advance.follow, Follow::Again | Follow::Void(_)) {
+                advance.case.due_at = Some(now);
+            }
+            match self.means.writer.write(advance, None).await {
+                Ok(Written::Done(..)) => {
+                    self.wake.merchants([merchant]);
+                    return Ok(());
+                }
+                Ok(Written::Stale | Written::Lost) => {}
+                Err(fault) => return Err(StoreError::Unavailable(fault.to_string().into())),
+            }
+        }
+        // Whoever changes it so often hears of it too.
+        Ok(())
+    }
+}
