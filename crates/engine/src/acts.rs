@@ -101,7 +101,7 @@ pub async fn act(
         return Err(ActError::Stale(case.payment.version));
     }
     let corridor = means.corridor(&case).await?;
-    let told = case.awaited().map(|place| means.told(&case, place, corridor.as_deref()));
+    let told = case.questioned().map(|place| means.told(&case, place, corridor.as_deref()));
     let now = means.clock.now();
     // Judged before the provider is asked: an act that is not allowed has no effect anywhere.
     let mut advance = Advance::acted(case.clone(), deed, told.as_ref(), now)?;

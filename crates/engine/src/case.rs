@@ -331,6 +331,17 @@ impl Case {
         self.operations.iter().rposition(|tracked| tracked.operation.request.kind() == kind)
     }
 
+    /// The operation that a person can say something of: the awaited one, or the one that moved, or may move,
+    /// without the payment.
+    #[must_use]
+    pub fn questioned(&self) -> Option<usize> {
+        let late = self.payment.late.map(|late| late.kind);
+        let is_late = |tracked: &Tracked| {
+            tracked.operation.memory.is_late && Some(tracked.operation.request.kind()) == late
+        };
+        self.awaited().or_else(|| self.operations.iter().rposition(is_late))
+    }
+
     /// The operation with this id.
     #[must_use]
     pub fn position(&self, id: OperationId) -> Option<usize> {

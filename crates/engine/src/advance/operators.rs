@@ -1,9 +1,10 @@
 //! Advances by operators.
 
 use settle_domain::actor::Actor;
+use settle_domain::ledger::Held;
 use settle_domain::money::Decimal;
-use settle_domain::operation::{OperationRequest, OperationStatus};
-use settle_domain::payment::{Act, Mark, Outcome, PaymentEvent, PaymentState};
+use settle_domain::operation::OperationRequest;
+use settle_domain::payment::{Act, Mark, Outcome, PaymentEvent, PaymentState, Review};
 use settle_domain::quoting::Split;
 use settle_domain::time::Timestamp;
 
@@ -28,25 +29,26 @@ pub struct Deed {
 }
 
 impl Advance {
-    /// An operator acts. `told` speaks of the provider of the operation that the payment waits for, if it
-    /// waits for one.
+    /// An operator acts. `told` speaks of the provider of the operation that the payment waits for, or that
+    /// moved without it, if there is one.
     pub fn acted(case: Case, deed: &Deed, told: Option<&Told<'_>>, now: Timestamp) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, deed.by, now);
         let note = Some(deed.evidence.as_str()).filter(|evidence| !evidence.is_empty());
-        let awaited = advance.case.awaited();
-        if let (Act::Resolve(outcome), Some(place)) = (deed.act, awaited) {
+        let questioned = advance.case.questioned();
+        if let (Act::Resolve(outcome), Some(place)) = (deed.act, questioned) {
             advance.bear_witness(place, outcome, deed, told)?;
         }
         if let (Act::Retry, Some(destination)) = (deed.act, &deed.destination_reference) {
             advance.case.payment.order.destination_reference.clone_from(destination);
         }
-        let operation = awaited.map(|place| advance.case.operations[place].operation.operation_id);
+        let operation = questioned.map(|place| advance.case.operations[place].operation.operation_id);
         let mark = advance.step(PaymentEvent::Operator(deed.act), operation, note)?;
-        if let (Some(mark), Some(place)) = (mark, awaited) {
+        if let (Some(mark), Some(place)) = (mark, questioned) {
             let tracked = &mut advance.case.operations[place];
-            (tracked.operation.memory.status, tracked.errand) = match mark {
-                Mark::Succeeded | Mark::Adopted(_) => (OperationStatus::Succeeded, Errand::None),
-                Mark::GivenUp => (OperationStatus::GivenUp, Errand::LookUp),
+            tracked.operation.memory = mark.apply(tracked.operation.memory);
+            tracked.errand = match mark {
+                Mark::Succeeded | Mark::Adopted(_) => Errand::None,
+                Mark::GivenUp => Errand::LookUp,
             };
             advance.learnt.insert(place);
         }
@@ -76,9 +78,11 @@ impl Advance {
         if deed.provider_reference.is_some() {
             operation.provider_reference.clone_from(&deed.provider_reference);
         }
-        if outcome == Outcome::Converted {
-            operation.bought_amount = deed.amount;
-            let bought = deed.amount.ok_or(Stuck::Lacking("the amount that was bought"))?;
+        // If another conversion has served the payment, the late one stays the house's.
+        let is_houses = self.case.payment.state == PaymentState::NeedsReview(Review::Halted(Held::Outgoing));
+        if outcome == Outcome::Converted && !is_houses {
+            operation.bought_amount = deed.amount.or(operation.bought_amount);
+            let bought = operation.bought_amount.ok_or(Stuck::Lacking("the amount that was bought"))?;
             let frozen = self.case.payment.quote.ok_or(Stuck::Lacking("its frozen amounts"))?;
             let corridor = told.and_then(|told| told.corridor).ok_or(Stuck::Lacking("its corridor"))?;
             self.case.payment.split = Some(Split::of(&frozen, &corridor.pricing, bought)?);

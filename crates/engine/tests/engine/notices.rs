@@ -22,6 +22,7 @@ settle_testing::on_both_stores! {
     a_final_state_with_late_evidence_is_told,
     a_payment_on_its_usual_way_is_not_told,
     what_is_not_written_is_not_told,
+    a_late_payout_that_a_person_adopts_is_settled,
 }
 
 /// Takes what is due and ends it, as the alerter does.
@@ -146,4 +147,30 @@ async fn what_is_not_written_is_not_told(scratch: ScratchStore) {
     world.go(payment).await;
     world.writer.write(failed, world.lease).await.unwrap();
     assert_eq!(told(&world).await, []);
+}
+
+/// A payout that counted as refused was made after all, and a person says that it is the payment's own.
+async fn a_late_payout_that_a_person_adopts_is_settled(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Refuse]).await;
+    world.go(payment).await;
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    let told_of_it = Told {
+        window: Window::Open,
+        corridor: None,
+        instance: None,
+        may_send: false,
+        waits: world.means.waits,
+    };
+    let (place, found) = (case.operations.len() - 1, Seen::Found(Answer::Succeeded(Judgement::AsAsked)));
+    let advance = Advance::seen(case, place, found, None, &told_of_it, world.clock.now()).unwrap();
+    world.writer.write(advance, None).await.unwrap();
+    assert_eq!(world.row(payment).await.standing.state, StateName::NeedsReview);
+    do_by_hand(&world, payment, Act::Resolve(Outcome::Paid)).await;
+    assert_eq!(world.row(payment).await.standing.state, StateName::Completed);
+    assert_eq!(world.settled().await, 1, "the merchant is told");
+    let payout = world.operations(payment).await.pop().unwrap();
+    assert_eq!((payout.status, payout.is_live), (OperationStatus::Succeeded, true));
+    let checked = settle_engine::books::check(&*world.store, &*world.clock).await.unwrap();
+    assert_eq!(checked.disagreements, []);
 }
