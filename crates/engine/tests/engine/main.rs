@@ -44,6 +44,7 @@ settle_testing::on_both_stores! {
     a_send_that_somebody_else_began_is_looked_up_first,
     after_the_window_it_is_voided_and_never_sent_again,
     a_node_that_lost_its_shard_keeps_what_it_learnt,
+    what_is_heard_again_of_a_conversion_does_not_stop_the_payout,
     equal_codes_skip_the_conversion,
     a_step_that_the_database_refuses_calls_a_person_and_keeps_what_was_learnt,
     a_payment_that_cannot_go_on_calls_a_person,
@@ -327,6 +328,30 @@ async fn a_node_that_lost_its_shard_keeps_what_it_learnt(scratch: ScratchStore) 
         world.go(payment).await;
         world.assert_completed_once(payment).await;
     }
+}
+
+/// The answer to a commit was lost: the same is written again, and the payout was prepared by the first.
+async fn what_is_heard_again_of_a_conversion_does_not_stop_the_payout(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Pending]).await;
+    let due_at = world.go(payment).await.standing.due_at;
+    assert!(due_at.is_some());
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    let told = settle_engine::advance::Told {
+        window: settle_domain::operation::Window::Open,
+        corridor: None,
+        instance: None,
+        may_send: true,
+        waits: world.means.waits,
+    };
+    let answer = settle_domain::operation::Answer::Succeeded(settle_domain::operation::Judgement::AsAsked);
+    let seen = settle_domain::operation::Seen::Answered(answer);
+    let again = Advance::seen(case, 0, seen, None, &told, at(1)).unwrap();
+    world.writer.write(again, world.lease).await.unwrap();
+    assert_eq!(world.row(payment).await.standing.due_at, due_at, "the payout is still looked up");
+    world.go_when_due(payment).await;
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
 }
 
 async fn equal_codes_skip_the_conversion(scratch: ScratchStore) {
