@@ -32,6 +32,19 @@ pub struct Outbox {
     wakes: Wakes,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
+    #[cfg(feature = "testing")]
+    faults: Option<Arc<dyn Faults>>,
+}
+
+/// What a simulation does to transactions: each call may keep its step from happening, or hide that it has.
+#[cfg(feature = "testing")]
+pub trait Faults: Send + Sync {
+    /// A transaction is about to begin. With an error it does not.
+    fn begins(&self) -> StoreResult<()>;
+    /// A transaction is about to be committed. With an error it is not.
+    fn commits(&self) -> StoreResult<()>;
+    /// A transaction was committed. An error is what its caller gets to see of it.
+    fn committed(&self) -> StoreResult<()>;
 }
 
 /// Whom a commit wakes.
@@ -52,17 +65,40 @@ impl Outbox {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Outbox {
-        Outbox { store, wakes: Wakes::ThisProcess(wake), clock, entropy }
+        Outbox {
+            store,
+            wakes: Wakes::ThisProcess(wake),
+            clock,
+            entropy,
+            #[cfg(feature = "testing")]
+            faults: None,
+        }
+    }
+
+    /// The same with faults: for a simulation.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_faults(self, faults: Arc<dyn Faults>) -> Outbox {
+        Outbox { faults: Some(faults), ..self }
     }
 
     /// The outbox of a command, which wakes services that run elsewhere.
     #[must_use]
     pub fn of_command(store: Arc<dyn Store>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Outbox {
-        Outbox { store, wakes: Wakes::OtherProcesses, clock, entropy }
+        Outbox {
+            store,
+            wakes: Wakes::OtherProcesses,
+            clock,
+            entropy,
+            #[cfg(feature = "testing")]
+            faults: None,
+        }
     }
 
     /// Begins a transaction. Dropped without [`Work::commit`], it leaves no trace and wakes nobody.
     pub async fn begin(&self) -> StoreResult<Work> {
+        #[cfg(feature = "testing")]
+        self.faulty(|faults| faults.begins())?;
         Ok(Work::new(self.store.begin().await?, self.clone()))
     }
 
@@ -70,6 +106,11 @@ impl Outbox {
     /// be done again by itself. It must enqueue no notifications: they could be sent and then be gone.
     pub(crate) async fn begin_relaxed(&self) -> StoreResult<Work> {
         Ok(Work::new(self.store.begin_relaxed().await?, self.clone()))
+    }
+
+    #[cfg(feature = "testing")]
+    fn faulty(&self, step: impl FnOnce(&dyn Faults) -> StoreResult<()>) -> StoreResult<()> {
+        self.faults.as_deref().map_or(Ok(()), step)
     }
 
     /// Tells the dispatchers of other processes that merchants have something due.

@@ -127,11 +127,15 @@ impl Work {
             let reserved = "an import under way has one of the settlements with other content";
             return Err(StoreError::Unavailable(reserved.into()));
         }
+        #[cfg(feature = "testing")]
+        outbox.faulty(|faults| faults.commits())?;
         match &outbox.wakes {
             Wakes::ThisProcess(wake) => {
                 // Counted before the commit: a claim that ends later may have found what is committed now.
                 let after = wake.claims_ended();
                 tx.commit().await?;
+                #[cfg(feature = "testing")]
+                outbox.faulty(|faults| faults.committed())?;
                 due.tell(wake, after);
             }
             Wakes::OtherProcesses => {
