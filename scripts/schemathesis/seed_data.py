@@ -11,11 +11,11 @@ CORRIDORS = (
         "incoming_currency": "BRL",
         "incoming_amount": "1000.00",
         "outgoing_currency": "USDC",
-        "outgoing_amount": "181.149631",
+        "outgoing_amount": "181.149504",
         "conversion_rate": "5.4321",
         "fixed_side": "incoming",
         "fee_percentage": "1.5",
-        "fee_percentage_amount": "2.761361",
+        "fee_percentage_amount": "2.761363",
         "fee_fixed": "0.180000",
     },
     {

@@ -14,7 +14,7 @@ use crate::provider::ProviderName;
 use crate::quote::rate_rounded_up;
 use crate::quoting::{FrozenQuote, Split};
 use crate::reason::{Blocked, Reason};
-use crate::settlement::{CompletedSettlement, Settlement};
+use crate::settlement::{CompletedSettlement, Origin, Settlement};
 use crate::time::Timestamp;
 
 mod event;
@@ -126,7 +126,8 @@ impl Payment {
             fee_fixed: quote.fee_fixed,
         };
         let pricing = Some(self.pricing()?);
-        Some(CompletedSettlement { merchant_id: self.order.merchant_id, settlement, pricing })
+        let (merchant_id, origin) = (self.order.merchant_id, Origin::Payment);
+        Some(CompletedSettlement { merchant_id, settlement, pricing, origin })
     }
 
     /// What we earned on it: the rate at which the provider really bought, and how the rest was divided.

@@ -17,7 +17,9 @@ mod tests;
 
 pub use fault::QuoteFault;
 pub use fixed_side::{FixedSide, FixedSideFault};
-pub use rounding::{RATE_SIGNIFICANT_DIGITS, rate_agrees, rate_rounded_up, share_rounded_down};
+pub use rounding::{
+    RATE_SIGNIFICANT_DIGITS, payout_rounded_down, rate_agrees, rate_rounded_up, share_rounded_down,
+};
 
 /// Everything a quote depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,14 +16,18 @@ use crate::quote::FixedSide;
 use crate::time::Timestamp;
 
 mod document;
+mod fault;
 mod import;
 mod limit;
 mod object;
+mod origin;
 
 pub use document::{Document, parse_document};
-pub use import::{ImportFault, parse};
+pub use fault::ImportFault;
+pub use import::{UNCHECKED, parse};
 pub use limit::{check_outgoing_amount, largest_outgoing_amount};
 pub use object::parse_object;
+pub use origin::Origin;
 
 /// The settlement record, in the field order of the contract.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -148,6 +152,8 @@ pub struct CompletedSettlement {
     pub settlement: Settlement,
     /// What the merchant never sees.
     pub pricing: Option<InternalPricing>,
+    /// Who says that it is complete. The merchant never sees that either.
+    pub origin: Origin,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 use settle_domain::error_code::ErrorCode;
-use settle_domain::settlement::{CompletedSettlement, parse};
+use settle_domain::settlement::{CompletedSettlement, Origin, parse};
 
 fn object(changes: Value) -> Map<String, Value> {
     let mut object = json!({
@@ -116,6 +116,10 @@ fn bad_values_are_named() {
         ("pricing", json!({ "provider_rate": "5" })),
         ("pricing", json!("5")),
         ("payout_refrence", json!("typo")),
+        ("outgoing_amount", json!("181.149632")),
+        ("outgoing_amount", json!("900")),
+        ("unchecked", json!("true")),
+        ("unchecked", json!(1)),
     ] {
         let problems = refused(json!({ field: value }));
         assert_eq!(problems, [(field.to_owned(), ErrorCode::ValidationFailed)], "{field} {value}");
@@ -143,4 +147,33 @@ fn an_asset_we_do_not_know_keeps_the_scale_it_came_with() {
         accepted(json!({ "outgoing_currency": "XPTO", "outgoing_amount": "1.230", "fee_fixed": "0.1" }));
     let record = record.settlement.record().into_string();
     assert!(record.contains(r#""outgoing_amount":"1.230""#) && record.contains(r#""fee_fixed":"0.1""#));
+}
+
+#[test]
+fn an_amount_that_the_figures_do_not_allow_is_refused_with_the_largest() {
+    for changes in [
+        json!({ "outgoing_amount": "181.149632" }),
+        json!({ "outgoing_amount": "900" }),
+        json!({ "outgoing_amount": "900", "unchecked": false }),
+        json!({ "outgoing_amount": "900", "unchecked": null }),
+    ] {
+        let problems = parse(&object(changes.clone())).unwrap_err();
+        let texts: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let expected = "outgoing_amount: is more than 181.149631, the most that incoming_amount, \
+                        conversion_rate and the fees allow";
+        assert_eq!(texts, [expected], "{changes}");
+    }
+    assert_eq!(refused(json!({ "fee_fixed": "0.250001" }))[0].0, "outgoing_amount");
+    let both = refused(json!({ "outgoing_amount": "900", "payout_refrence": "typo" }));
+    let fields: Vec<&str> = both.iter().map(|(field, _)| field.as_str()).collect();
+    assert_eq!(fields, ["payout_refrence", "outgoing_amount"], "with every other problem");
+}
+
+#[test]
+fn unchecked_lets_an_amount_pass_and_is_remembered_where_it_mattered() {
+    let unchecked = |outgoing| accepted(json!({ "outgoing_amount": outgoing, "unchecked": true }));
+    assert_eq!(unchecked("900").origin, Origin::Unchecked);
+    assert_eq!(unchecked("181.149631").origin, Origin::Hand);
+    assert_eq!(accepted(json!({})).origin, Origin::Hand);
+    assert!(!unchecked("900").settlement.record().as_str().contains("unchecked"));
 }

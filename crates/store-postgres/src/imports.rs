@@ -11,7 +11,7 @@ use settle_domain::time::Timestamp;
 use settle_store::{
     IMPORTS_MAX, Import, ImportReads, ImportState, ImportStep, ImportWrites, ListKey, MerchantLock,
     NewSettlement, SettlementBatch, StagedBatch, StagedRow, StagedVerdict, StoreError, StoreResult,
-    rows_by_merchant,
+    rows_by_merchant, stored_origin,
 };
 use sqlx::Postgres;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -41,9 +41,9 @@ settle_store::statements! {
         WHERE unfinished.state IN ('staging', 'accepted')";
     hot INSERT_ROWS = "
         INSERT INTO import_rows (import_id, merchant_id, settlement_id, list_key, record,
-                                 provider_rate, spread_revenue, partner_commission)
+                                 provider_rate, spread_revenue, partner_commission, origin)
         SELECT $1, row.* FROM unnest($2::uuid[], $3::uuid[], $4::bytea[], $5::text[], $6::text[], $7::text[],
-                                     $8::text[]) AS row";
+                                     $8::text[], $9::smallint[]) AS row";
     hot GROW = "
         UPDATE imports SET waiting = waiting + $2, alive_at = $3 WHERE import_id = $1 AND state = 'staging'";
     hot COUNT_STAGED = "
@@ -57,7 +57,7 @@ settle_store::statements! {
         UPDATE imports SET state = 'discarded', alive_at = $2 WHERE import_id = $1 AND state = 'staging'";
     hot ROWS = "
         SELECT merchant_id, settlement_id, list_key, record,
-               provider_rate, spread_revenue, partner_commission
+               provider_rate, spread_revenue, partner_commission, origin
         FROM import_rows WHERE import_id = $1 AND (merchant_id, settlement_id) > ($2, $3)
         ORDER BY merchant_id, settlement_id LIMIT $4";
     // Each row is found on its own, in the order of the argument: planned on an empty table, a plain join
@@ -231,7 +231,8 @@ impl PostgresTx {
             .bind(array(rows, |row| row.record.as_str()))
             .bind(amounts(|pricing| pricing.provider_rate))
             .bind(amounts(|pricing| pricing.spread_revenue))
-            .bind(amounts(|pricing| pricing.partner_commission));
+            .bind(amounts(|pricing| pricing.partner_commission))
+            .bind(array(rows, |row| row.origin.number()));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         let numbers = rows_by_merchant(rows.iter().map(|row| row.merchant_id));
         self.count_staged(numbers.into_iter()).await
@@ -283,5 +284,6 @@ fn staged_settlement(row: &PgRow) -> StoreResult<NewSettlement> {
         list_key: ListKey::from_stored(column(row, "list_key")?),
         record: Record::from_stored(column(row, "record")?),
         pricing: stored_pricing(row)?,
+        origin: stored_origin(column(row, "origin")?)?,
     })
 }

@@ -5,7 +5,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// A new step gets the next number and the same name in both backends. A released step never changes, not
 /// even in a comment: the database knows its checksum.
-const FILES: [(i64, &str, &str); 9] = [
+const FILES: [(i64, &str, &str); 10] = [
     (1, "merchants", include_str!("../migrations/0001_merchants.sql")),
     (2, "settlements", include_str!("../migrations/0002_settlements.sql")),
     (3, "deliveries", include_str!("../migrations/0003_deliveries.sql")),
@@ -14,6 +14,7 @@ const FILES: [(i64, &str, &str); 9] = [
     (6, "corridors", include_str!("../migrations/0006_corridors.sql")),
     (7, "payments", include_str!("../migrations/0007_payments.sql")),
     (8, "reconciliation", include_str!("../migrations/0008_reconciliation.sql")),
+    (9, "origins", include_str!("../migrations/0009_origins.sql")),
     (10, "providers", include_str!("../migrations/0010_providers.sql")),
 ];
 

@@ -34,6 +34,10 @@ settle_store::statements! {
             ) AS page
         ) AS records
         FROM merchant_counts WHERE merchant_id = $1";
+    cold "an operator's" UNCHECKED = "
+        SELECT settlement_id FROM settlements
+        WHERE merchant_id = $1 AND origin = 1 AND ($2::uuid IS NULL OR settlement_id > $2)
+        ORDER BY settlement_id LIMIT $3";
     hot SLICES = "
         SELECT settlements, NULL::bytea AS from_key FROM merchant_counts WHERE merchant_id = $1
         UNION ALL
@@ -42,10 +46,10 @@ settle_store::statements! {
             WHERE merchant_id = $1 ORDER BY from_key DESC LIMIT $2
         ) AS newest";
     hot INSERT = "
-        INSERT INTO settlements (merchant_id, settlement_id, list_key, record)
-        SELECT merchant_id, settlement_id, list_key, record::json
-        FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[])
-            AS row (merchant_id, settlement_id, list_key, record)
+        INSERT INTO settlements (merchant_id, settlement_id, list_key, record, origin)
+        SELECT merchant_id, settlement_id, list_key, record::json, origin
+        FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[], $5::smallint[])
+            AS row (merchant_id, settlement_id, list_key, record, origin)
         ON CONFLICT (merchant_id, settlement_id) DO NOTHING
         RETURNING merchant_id, settlement_id";
     hot INSERT_PRICING = "
@@ -99,6 +103,17 @@ settle_store::statements! {
 impl SettlementReads for PostgresStore {
     async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<RecordPage> {
         slices::page(self, merchant, page).await
+    }
+
+    async fn settlement_unchecked(
+        &self,
+        merchant: MerchantId,
+        after: Option<SettlementId>,
+        limit: u32,
+    ) -> StoreResult<Vec<SettlementId>> {
+        let query = sqlx::query(UNCHECKED).bind(merchant.0).bind(after.map(|after| after.0));
+        let rows = query.bind(signed(limit)).fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(|row| id(row, 0, SettlementId)).collect()
     }
 }
 
@@ -157,7 +172,9 @@ impl PostgresTx {
         let (merchants, settlements) = key_arrays(rows);
         let list_keys: Vec<&[u8]> = rows.iter().map(|row| row.list_key.as_bytes().as_slice()).collect();
         let records: Vec<&str> = rows.iter().map(|row| row.record.as_str()).collect();
+        let origins: Vec<i16> = rows.iter().map(|row| row.origin.number()).collect();
         let query = sqlx::query(INSERT).bind(merchants).bind(settlements).bind(list_keys).bind(records);
+        let query = query.bind(origins);
         let inserted = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         inserted.iter().map(ids).collect()
     }

@@ -9,7 +9,7 @@ use settle_domain::time::Timestamp;
 use settle_store::{
     IMPORTS_MAX, Import, ImportReads, ImportState, ImportStep, ImportWrites, ListKey, MerchantLock,
     NewSettlement, SettlementBatch, StagedBatch, StagedRow, StagedVerdict, StoreError, StoreResult,
-    rows_by_merchant,
+    rows_by_merchant, stored_origin,
 };
 
 use crate::convert::{column, hex, id, json_rows, number, signed, time};
@@ -37,8 +37,8 @@ settle_store::statements! {
         WHERE unfinished.state IN ('staging', 'accepted')";
     hot INSERT_ROW = "
         INSERT INTO import_rows (import_id, merchant_id, settlement_id, list_key, record,
-                                 provider_rate, spread_revenue, partner_commission)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+                                 provider_rate, spread_revenue, partner_commission, origin)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     hot GROW = "
         UPDATE imports SET waiting = waiting + ?2, alive_at = ?3 WHERE import_id = ?1 AND state = 'staging'";
     hot COUNT_STAGED = "
@@ -50,7 +50,7 @@ settle_store::statements! {
         UPDATE imports SET state = 'discarded', alive_at = ?2 WHERE import_id = ?1 AND state = 'staging'";
     hot ROWS = "
         SELECT merchant_id, settlement_id, list_key, record,
-               provider_rate, spread_revenue, partner_commission
+               provider_rate, spread_revenue, partner_commission, origin
         FROM import_rows WHERE import_id = ?1 AND (merchant_id, settlement_id) > (?2, ?3)
         ORDER BY merchant_id, settlement_id LIMIT ?4 + 0";
     hot TAKE = "
@@ -205,6 +205,7 @@ impl SqliteTx {
                 pricing.map(|pricing| text(pricing.provider_rate)),
                 pricing.map(|pricing| text(pricing.spread_revenue)),
                 pricing.map(|pricing| text(pricing.partner_commission)),
+                row.origin.number(),
             )
         });
         self.writer.change_each(INSERT_ROW, rows).await?;
@@ -252,5 +253,6 @@ fn staged_settlement(row: &Row<'_>) -> StoreResult<NewSettlement> {
         list_key: ListKey::from_stored(column(row, "list_key")?),
         record: Record::from_stored(column(row, "record")?),
         pricing: stored_pricing(row)?,
+        origin: stored_origin(column(row, "origin")?)?,
     })
 }

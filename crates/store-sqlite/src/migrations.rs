@@ -12,7 +12,7 @@ use settle_store::{StoreError, StoreResult};
 use crate::error::store_error;
 
 /// A new step gets the next number and the same name in both backends; a released step never changes.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 10] = [
     include_str!("../migrations/0001_merchants.sql"),
     include_str!("../migrations/0002_settlements.sql"),
     include_str!("../migrations/0003_deliveries.sql"),
@@ -21,6 +21,7 @@ const STEPS: [&str; 9] = [
     include_str!("../migrations/0006_corridors.sql"),
     include_str!("../migrations/0007_payments.sql"),
     include_str!("../migrations/0008_reconciliation.sql"),
+    include_str!("../migrations/0009_origins.sql"),
     include_str!("../migrations/0010_providers.sql"),
 ];
 

@@ -34,6 +34,9 @@ settle_store::statements! {
             )
         ) AS records
         FROM merchant_counts WHERE merchant_id = ?1";
+    cold "an operator's" UNCHECKED = "
+        SELECT settlement_id FROM settlements
+        WHERE merchant_id = ?1 AND origin = 1 AND settlement_id > ?2 ORDER BY settlement_id LIMIT ?3 + 0";
     hot SLICES = "
         SELECT settlements, NULL AS from_key FROM merchant_counts WHERE merchant_id = ?1
         UNION ALL
@@ -42,7 +45,8 @@ settle_store::statements! {
             WHERE merchant_id = ?1 ORDER BY from_key DESC LIMIT ?2 + 0
         )";
     hot INSERT = "
-        INSERT INTO settlements (merchant_id, settlement_id, list_key, record) VALUES (?1, ?2, ?3, ?4)
+        INSERT INTO settlements (merchant_id, settlement_id, list_key, record, origin)
+        VALUES (?1, ?2, ?3, ?4, ?5)
         ON CONFLICT (merchant_id, settlement_id) DO NOTHING";
     hot INSERT_PRICING = "
         INSERT INTO settlement_pricing
@@ -90,6 +94,18 @@ settle_store::statements! {
 impl SettlementReads for SqliteStore {
     async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<RecordPage> {
         slices::page(self, merchant, page).await
+    }
+
+    async fn settlement_unchecked(
+        &self,
+        merchant: MerchantId,
+        after: Option<SettlementId>,
+        limit: u32,
+    ) -> StoreResult<Vec<SettlementId>> {
+        // No settlement has an empty id.
+        let after = after.map_or_else(Vec::new, |after| after.0.as_bytes().to_vec());
+        let asked = params![merchant.0, after, signed(limit)];
+        self.connections.read(|connection| connection.rows(UNCHECKED, asked, |row| id(row, 0, SettlementId)))
     }
 }
 
@@ -167,7 +183,7 @@ impl SqliteTx {
     async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<Vec<bool>> {
         let rows = rows.iter().map(|row| {
             let list_key = row.list_key.as_bytes().as_slice();
-            (row.merchant_id.0, row.settlement_id.0, list_key, row.record.as_str())
+            (row.merchant_id.0, row.settlement_id.0, list_key, row.record.as_str(), row.origin.number())
         });
         self.writer.change_each(INSERT, rows).await
     }

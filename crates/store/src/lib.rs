@@ -99,7 +99,7 @@ pub use queue::{
 pub use reports::{Finding, Report, ReportReads, ReportWrites, Unlisted};
 pub use settlements::{
     BATCH_MAX, Content, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads,
-    SettlementWrites,
+    SettlementWrites, stored_origin,
 };
 
 /// The result of a storage call.

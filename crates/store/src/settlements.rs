@@ -17,10 +17,10 @@ use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::page::PageRequest;
 use settle_domain::pricing::InternalPricing;
-use settle_domain::settlement::{CompletedSettlement, Record, RecordPage};
+use settle_domain::settlement::{CompletedSettlement, Origin, Record, RecordPage};
 use settle_domain::time::Timestamp;
 
-use crate::{MerchantLock, StoreResult};
+use crate::{MerchantLock, StoreError, StoreResult};
 
 /// The most settlements in one call of [`SettlementWrites::settlement_record_many`].
 pub const BATCH_MAX: usize = 1_000;
@@ -58,6 +58,12 @@ impl ListKey {
 /// What makes two settlements with one id the same: what the merchant sees, and what it never sees.
 pub type Content = (Record, Option<InternalPricing>);
 
+/// The origin with this number in the database.
+pub fn stored_origin(number: i16) -> StoreResult<Origin> {
+    let unknown = || StoreError::unexpected(format!("a settlement of origin {number}"));
+    Origin::from_number(number).ok_or_else(unknown)
+}
+
 /// A rendered settlement to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewSettlement {
@@ -71,6 +77,8 @@ pub struct NewSettlement {
     pub record: Record,
     /// What the merchant never sees.
     pub pricing: Option<InternalPricing>,
+    /// Who says that it is complete; no part of its content.
+    pub origin: Origin,
 }
 
 impl NewSettlement {
@@ -79,17 +87,23 @@ impl NewSettlement {
     pub fn has_content(&self, (record, pricing): &Content) -> bool {
         self.record == *record && self.pricing == *pricing
     }
+
+    /// Whether another one is the same settlement, if it has the same id.
+    fn is_same(&self, other: &NewSettlement) -> bool {
+        self.record == other.record && self.pricing == other.pricing
+    }
 }
 
 impl From<CompletedSettlement> for NewSettlement {
     fn from(completed: CompletedSettlement) -> NewSettlement {
-        let CompletedSettlement { merchant_id, settlement, pricing } = completed;
+        let CompletedSettlement { merchant_id, settlement, pricing, origin } = completed;
         NewSettlement {
             merchant_id,
             settlement_id: settlement.settlement_id,
             list_key: ListKey::new(settlement.listed_at(), settlement.settlement_id),
             record: settlement.record(),
             pricing,
+            origin,
         }
     }
 }
@@ -126,7 +140,7 @@ impl<'a> SettlementBatch<'a> {
             let key = (settlement.merchant_id, settlement.settlement_id);
             match seen.insert(key, settlement) {
                 None => batch.unique.push(settlement),
-                Some(earlier) if earlier == settlement => {}
+                Some(earlier) if earlier.is_same(settlement) => {}
                 Some(_) => batch.conflicting.push(key),
             }
         }
@@ -150,6 +164,15 @@ impl<'a> SettlementBatch<'a> {
 pub trait SettlementReads {
     /// A page of a merchant's settlements, newest first.
     async fn settlement_page(&self, merchant: MerchantId, page: PageRequest) -> StoreResult<RecordPage>;
+
+    /// A merchant's settlements that an operator recorded [unchecked](Origin::Unchecked), in the order of
+    /// their ids, after the given one.
+    async fn settlement_unchecked(
+        &self,
+        merchant: MerchantId,
+        after: Option<SettlementId>,
+        limit: u32,
+    ) -> StoreResult<Vec<SettlementId>>;
 }
 
 /// Changes to settlements.

@@ -57,7 +57,9 @@ impl IntoResponses for RecordRefusals {
 /// Record completed settlements
 ///
 /// One or up to 1,000, all of them or none. A merchant with a webhook is notified of what is new. Sending the
-/// same again changes nothing: a settlement is known by its id within its merchant.
+/// same again changes nothing: a settlement is known by its id within its merchant. An `outgoing_amount` that
+/// is more than `incoming_amount`, `conversion_rate` and the fees allow, rounded down, is refused with the
+/// largest that they allow, unless the settlement is `unchecked`.
 #[utoipa::path(
     post,
     path = "/operator/v1/settlements",

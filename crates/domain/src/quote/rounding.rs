@@ -56,6 +56,37 @@ pub fn rate_agrees(rate: Decimal, sold: Decimal, bought: Decimal) -> bool {
     off < denominator
 }
 
+/// What an incoming amount leaves for the payout: `I/R · (100−P)/100 − F`, rounded down to so many decimals.
+/// Zero if the fees leave nothing, or the terms make no sense: a rate of zero, a fee of 100 percent and more.
+/// `None` if it has too many digits.
+///
+/// [`quote`](super::quote) gives the same, and refuses what no record may hold; here every term may have any
+/// scale, and nothing between the terms and the result can have too many digits.
+#[must_use]
+pub fn payout_rounded_down(
+    incoming: Decimal,
+    rate: Decimal,
+    fee_percentage: Decimal,
+    fee_fixed: Decimal,
+    decimals: u8,
+) -> Option<Decimal> {
+    let whole = power_of_ten(fee_percentage.scale()) * 100_u8;
+    let fee = units(fee_percentage);
+    if rate.is_zero() || fee >= whole {
+        return Decimal::new(0, decimals);
+    }
+    // Both over the same denominator: what the percentage leaves of the gross, and the fixed fee.
+    let net = units(incoming) * power_of_ten(rate.scale()) * (&whole - fee) * power_of_ten(fee_fixed.scale());
+    let one = units(rate) * power_of_ten(incoming.scale()) * whole;
+    let fixed = units(fee_fixed) * &one;
+    if net <= fixed {
+        return Decimal::new(0, decimals);
+    }
+    let denominator = one * power_of_ten(fee_fixed.scale());
+    let payout = ((net - fixed) * power_of_ten(decimals)).div_floor(&denominator);
+    Decimal::new(u128::try_from(payout).ok()?, decimals)
+}
+
 /// A percentage of an amount, rounded down to the amount's scale.
 #[must_use]
 pub fn share_rounded_down(amount: Decimal, percentage: Decimal) -> Option<Decimal> {

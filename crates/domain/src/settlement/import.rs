@@ -1,4 +1,5 @@
-//! Reading a completed settlement from outside: the record's fields, `merchant_id`, and optionally `pricing`.
+//! Reading a completed settlement from outside: the record's fields, `merchant_id`, and optionally `pricing`
+//! and `unchecked`.
 //!
 //! The parser finds every problem of an object at once and names its field. It guesses nothing: it refuses an
 //! unknown field, because a mistyped optional field would otherwise be lost in silence.
@@ -6,6 +7,9 @@
 //! Amounts get the scale of their asset; the parser refuses an amount with more decimals. An asset that is
 //! not in our table keeps the scale it came with: refusing it would keep an operator from recording a payment
 //! that did happen.
+//!
+//! An outgoing amount that is more than the record's own figures allow is refused: more was paid out than
+//! came in. `unchecked` lets it pass, for records from elsewhere that round otherwise, and is remembered.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +17,9 @@ use std::str::FromStr;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{CompletedSettlement, FIELDS, Settlement};
+use super::fault::ImportFault;
+use super::limit::check_outgoing_amount;
+use super::{CompletedSettlement, FIELDS, Origin, Settlement};
 use crate::error_code::ErrorCode;
 use crate::ids::MerchantId;
 use crate::money::{Decimal, asset_decimals};
@@ -26,29 +32,24 @@ const CURRENCY_BYTES_MAX: usize = 16;
 
 const MERCHANT_ID: &str = "merchant_id";
 const PRICING: &str = "pricing";
-
-/// A problem with one field of an imported settlement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImportFault {
-    /// The field's name.
-    pub field: String,
-    /// The reason, for machines.
-    pub code: ErrorCode,
-    /// The reason, for people.
-    pub problem: String,
-}
-
-impl fmt::Display for ImportFault {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}", self.field, self.problem)
-    }
-}
+/// The field that lets pass an outgoing amount that the record's own figures do not allow.
+pub const UNCHECKED: &str = "unchecked";
 
 /// Reads a completed settlement from a JSON object.
 pub fn parse(object: &Map<String, Value>) -> Result<CompletedSettlement, Vec<ImportFault>> {
     let mut fields = Fields { object, problems: Vec::new() };
     fields.refuse_unknown();
-    let parsed = read(&mut fields);
+    let is_unchecked = fields.flag(UNCHECKED);
+    let mut parsed = read(&mut fields);
+    if let Some(completed) = &mut parsed
+        && let Err(fault) = check_outgoing_amount(&completed.settlement)
+    {
+        if is_unchecked {
+            completed.origin = Origin::Unchecked;
+        } else {
+            fields.problems.push(fault);
+        }
+    }
     match parsed {
         Some(settlement) if fields.problems.is_empty() => Ok(settlement),
         _ => Err(fields.problems),
@@ -96,6 +97,7 @@ fn read(fields: &mut Fields<'_>) -> Option<CompletedSettlement> {
             fee_fixed: fee_fixed?,
         },
         pricing,
+        origin: Origin::Hand,
     })
 }
 
@@ -116,8 +118,8 @@ impl<'a> Fields<'a> {
 
     fn refuse_unknown(&mut self) {
         for name in self.object.keys() {
-            let known = FIELDS.contains(&name.as_str()) || name == MERCHANT_ID || name == PRICING;
-            if !known {
+            let is_ours = [MERCHANT_ID, PRICING, UNCHECKED].contains(&name.as_str());
+            if !is_ours && !FIELDS.contains(&name.as_str()) {
                 self.problem(name, ErrorCode::ValidationFailed, "is not a field of a settlement");
             }
         }
@@ -198,6 +200,15 @@ impl<'a> Fields<'a> {
             return self.refused(field, "must be less than 100 percent");
         }
         Some(percentage.normalized())
+    }
+
+    /// A field that says yes or no; absent or null is no.
+    fn flag(&mut self, field: &str) -> bool {
+        match self.object.get(field) {
+            None | Some(Value::Null) => false,
+            Some(Value::Bool(flag)) => *flag,
+            Some(_) => self.refused(field, "must be true or false").unwrap_or(false),
+        }
     }
 
     fn pricing(&mut self) -> Option<InternalPricing> {

@@ -1,38 +1,22 @@
 //! The largest payout that a settlement's own figures allow: whoever records one by hand is checked as the
 //! engine is.
 
-use super::{ImportFault, Settlement};
+use super::Settlement;
+use super::fault::ImportFault;
 use crate::error_code::ErrorCode;
 use crate::money::Decimal;
-use crate::quote::{FixedSide, QuoteFault, QuoteInput, quote};
+use crate::quote::payout_rounded_down;
 
-/// `incoming / rate` less the fees, rounded down to the decimals of the outgoing asset; zero if the fees
-/// leave nothing. It bounds both sides: an outgoing amount that is fixed asks for an incoming amount rounded
-/// up.
+/// `incoming / rate` less the fees, rounded down to the decimals of the record's outgoing amount: the
+/// asset's, if we know it. Zero if the fees leave nothing. It bounds both sides: an outgoing amount that is
+/// fixed asks for an incoming amount rounded up.
 ///
 /// `None` if the record has no outgoing amount, or the figures allow more than an amount can say.
 #[must_use]
 pub fn largest_outgoing_amount(settlement: &Settlement) -> Option<Decimal> {
-    // The amounts of a record have the scale of their asset, if we know it; if not, the one they came with.
-    let outgoing_decimals = settlement.outgoing_amount?.scale().max(settlement.fee_fixed.scale());
-    let input = QuoteInput {
-        fixed_side: FixedSide::Incoming,
-        amount: settlement.incoming_amount,
-        incoming_decimals: settlement.incoming_amount.scale(),
-        outgoing_decimals,
-        conversion_rate: settlement.conversion_rate,
-        fee_percentage: settlement.fee_percentage,
-        fee_fixed: settlement.fee_fixed,
-    };
-    match quote(&input) {
-        Ok(quote) => Some(quote.outgoing_amount),
-        Err(QuoteFault::NotPositive | QuoteFault::PercentageTooHigh | QuoteFault::RateZero) => {
-            Decimal::new(0, outgoing_decimals)
-        }
-        Err(
-            QuoteFault::OutOfRange | QuoteFault::AmountTooManyDecimals | QuoteFault::FeeFixedTooManyDecimals,
-        ) => None,
-    }
+    let Settlement { incoming_amount, conversion_rate, fee_percentage, fee_fixed, .. } = *settlement;
+    let decimals = settlement.outgoing_amount?.scale();
+    payout_rounded_down(incoming_amount, conversion_rate, fee_percentage, fee_fixed, decimals)
 }
 
 /// Refuses a settlement that pays out more than its own figures allow, and says how much they allow.
@@ -53,6 +37,7 @@ pub fn check_outgoing_amount(settlement: &Settlement) -> Result<(), ImportFault>
 mod tests {
     use super::*;
     use crate::ids::SettlementId;
+    use crate::quote::FixedSide;
 
     fn settlement(outgoing: &str) -> Settlement {
         Settlement {
@@ -120,14 +105,32 @@ mod tests {
     }
 
     #[test]
+    fn figures_with_too_many_digits_on_the_way_are_checked_all_the_same() {
+        // A quote refuses each: the amount before fees, or the fee at the payout's scale, has too many
+        // digits.
+        let gross = Settlement {
+            incoming_amount: "9".repeat(38).parse().unwrap(),
+            conversion_rate: "0.1".parse().unwrap(),
+            fee_percentage: "99.9".parse().unwrap(),
+            fee_fixed: Decimal::ZERO,
+            ..settlement(&"9".repeat(38))
+        };
+        assert!(problem(&gross).unwrap().contains(&format!("is more than {}", "9".repeat(36))));
+        let fee = Settlement { fee_fixed: "9".repeat(38).parse().unwrap(), ..settlement("0.01") };
+        assert!(problem(&fee).unwrap().contains("is more than 0.00,"));
+    }
+
+    #[test]
     fn an_asset_that_we_do_not_know_has_the_scale_that_it_came_with() {
-        let unknown = Settlement {
+        let unknown = |outgoing| Settlement {
             outgoing_currency: "XYZ".to_owned(),
             fee_fixed: "0.25".parse().unwrap(),
-            ..settlement("181.1")
+            ..settlement(outgoing)
         };
-        assert_eq!(largest_outgoing_amount(&unknown).unwrap().to_string(), "181.14");
-        let more = Settlement { outgoing_amount: Some("181.15".parse().unwrap()), ..unknown };
-        assert!(problem(&more).is_some());
+        for (outgoing, largest) in [("181", "181"), ("181.2", "181.1"), ("181.15", "181.14")] {
+            let settlement = unknown(outgoing);
+            assert_eq!(largest_outgoing_amount(&settlement).unwrap().to_string(), largest);
+            assert_eq!(problem(&settlement).is_some(), outgoing != largest, "{outgoing}");
+        }
     }
 }

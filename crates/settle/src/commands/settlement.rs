@@ -28,10 +28,11 @@ pub(super) enum SettlementCommand {
     ///
     /// An object has the fields of the settlement record and `merchant_id`, and may have `pricing` with
     /// `provider_rate`, `spread_revenue` and `partner_commission`. Importing the same settlement again is
-    /// fine. If any object is bad nothing is imported. More than 1,000 objects are first checked and written
-    /// down as a whole, then accepted, then recorded in steps beside everybody's work: lists show them little
-    /// by little. If the command dies before they are accepted, nothing is imported. If it dies afterwards,
-    /// the service, or the next import, records the rest within a minute.
+    /// fine. If any object is bad nothing is imported: also if it pays out more than `incoming_amount`,
+    /// `conversion_rate` and the fees allow, rounded down. More than 1,000 objects are first checked and
+    /// written down as a whole, then accepted, then recorded in steps beside everybody's work: lists show
+    /// them little by little. If the command dies before they are accepted, nothing is imported. If it dies
+    /// afterwards, the service, or the next import, records the rest within a minute.
     Import(Import),
 }
 
@@ -45,6 +46,12 @@ pub(super) struct Import {
     /// Also enqueue a notification of each new settlement whose merchant has a webhook
     #[arg(long)]
     notify: bool,
+    /// Also record outgoing amounts that are more than a settlement's own figures allow
+    ///
+    /// For records from elsewhere that round otherwise. Such a settlement remembers that it was recorded
+    /// unchecked; merchants do not see it. An object can say so itself, with `"unchecked": true`.
+    #[arg(long)]
+    unchecked: bool,
     /// Find out what would be imported, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -87,7 +94,7 @@ impl Import {
     /// Reads the file once to find every problem, and a second time to record it. So the database never waits
     /// for the input.
     async fn import(&self, context: &Context) -> Result<Imported, CommandError> {
-        let lines = Lines::open(&self.file, self.merchant)?;
+        let lines = Lines::open(&self.file, self.merchant, self.unchecked)?;
         let progress = Progress::over_bytes(lines.bytes()?, "checking");
         let merchants = lines.check(&progress)?;
         progress.rewind("recording");

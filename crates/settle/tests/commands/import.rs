@@ -22,6 +22,7 @@ on_both_stores! {
     notify_enqueues_for_merchants_with_a_webhook,
     without_notify_nothing_is_enqueued,
     pricing_is_taken_and_not_shown,
+    what_is_unchecked_is_recorded_and_remembered,
     more_than_one_batch_is_recorded,
 }
 
@@ -224,6 +225,23 @@ fn pricing_is_taken_and_not_shown(settle: &Settle) {
     let (_, records) = recorded(settle, &merchant);
     assert!(!records[0].to_string().contains("3141592"), "{records:?}");
     assert_eq!(records[0].as_object().unwrap().len(), 15);
+}
+
+fn what_is_unchecked_is_recorded_and_remembered(settle: &Settle) {
+    let merchant = settle.merchant();
+    let pays = |number, fields| line(Some(&merchant), number, fields);
+    let rounded = pays(1, json!({ "outgoing_amount": "181.149632" }));
+    let own_word = pays(2, json!({ "outgoing_amount": "900", "unchecked": true }));
+    let done = import(settle, &(lines(&merchant, 0..1) + &own_word), &[]);
+    assert_eq!(done, json!({ "recorded": 2, "unchanged": 0, "notified": 0 }));
+    let many = lines(&merchant, 10..1_500) + &rounded + &own_word;
+    let done = import(settle, &many, &["--unchecked"]);
+    assert_eq!(done, json!({ "recorded": 1_491, "unchanged": 1, "notified": 0 }));
+    let owner: MerchantId = merchant.parse().unwrap();
+    let remembered = block_on(async { settle.store().settlement_unchecked(owner, None, 10).await.unwrap() });
+    let remembered: Vec<String> = remembered.iter().map(ToString::to_string).collect();
+    assert_eq!(remembered, [1, 2].map(|number| format!("0190d3c4-7c00-7000-8000-{number:012x}")));
+    assert!(recorded(settle, &merchant).1.iter().all(|record| record.get("unchecked").is_none()));
 }
 
 fn more_than_one_batch_is_recorded(settle: &Settle) {

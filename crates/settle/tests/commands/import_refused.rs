@@ -8,6 +8,7 @@ use crate::import::{array, line, lines, recorded};
 on_both_stores! {
     every_bad_line_is_named_with_its_field,
     every_field_of_the_table_is_checked,
+    an_amount_that_the_figures_do_not_allow_is_named_with_the_largest,
     a_line_that_is_no_object_is_named,
     a_key_that_stands_there_twice_is_named,
     a_conflict_names_the_line,
@@ -87,6 +88,18 @@ fn every_field_of_the_table_is_checked(settle: &Settle) {
         let named = format!("line {}: {field}: ", index + 1);
         assert!(reason.contains(&named), "{named} is not in {reason}");
     }
+}
+
+fn an_amount_that_the_figures_do_not_allow_is_named_with_the_largest(settle: &Settle) {
+    let merchant = settle.merchant();
+    let bad = line(Some(&merchant), 1, json!({ "outgoing_amount": "181.149632" }));
+    let contents = lines(&merchant, 0..1) + &bad;
+    let reason = refused(settle, &merchant, &contents);
+    assert!(reason.contains("line 2: outgoing_amount: is more than 181.149631, "), "{reason}");
+    assert_eq!(reason.matches("line ").count(), 1, "{reason}");
+    let many = lines(&merchant, 0..1_500) + &line(Some(&merchant), 1_500, json!({ "fee_fixed": "0.3" }));
+    let reason = refused(settle, &merchant, &many);
+    assert!(reason.contains("line 1501: outgoing_amount: is more than 181.099631, "), "{reason}");
 }
 
 fn a_line_that_is_no_object_is_named(settle: &Settle) {

@@ -11,7 +11,7 @@ use settle_domain::ids::{DeliveryId, KeeperId, MerchantId, SettlementId};
 use settle_domain::page::{Page, PageRequest};
 use settle_domain::pricing::InternalPricing;
 use settle_domain::quote::FixedSide;
-use settle_domain::settlement::{CompletedSettlement, Record, RecordPage, Settlement};
+use settle_domain::settlement::{CompletedSettlement, Origin, Record, RecordPage, Settlement};
 use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use uuid::Uuid;
@@ -79,7 +79,7 @@ pub fn settlement(merchant: MerchantId, id: SettlementId, completed_at: Timestam
         fee_percentage_amount: Some("2.762431".parse().unwrap()),
         fee_fixed: "0.250000".parse().unwrap(),
     };
-    CompletedSettlement { merchant_id: merchant, settlement, pricing: None }.into()
+    CompletedSettlement { merchant_id: merchant, settlement, pricing: None, origin: Origin::Hand }.into()
 }
 
 /// Internal pricing with the given spread revenue.

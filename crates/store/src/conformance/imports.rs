@@ -1,6 +1,7 @@
 //! Imports: staged, accepted or discarded, and recorded in steps.
 
 use settle_domain::ids::{ImportId, MerchantId, SettlementId};
+use settle_domain::settlement::Origin;
 
 use super::fixtures::{at, merchant, pricing, record, settlement, settlements, unique_uuid};
 use crate::{
@@ -127,6 +128,8 @@ pub async fn an_import_is_recorded_in_steps(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     let mut rows = [new_rows(two, 3), new_rows(one, 4)].concat();
     rows[1].pricing = Some(pricing("2"));
+    rows[2].origin = Origin::Unchecked;
+    let unchecked = key(&rows[2]);
     let import = begin(store).await;
     assert_eq!((stage(store, import, &rows[..2]).await, stage(store, import, &rows[2..]).await), (2, 5));
     assert_eq!((total(store, one).await, total(store, two).await), (0, 0));
@@ -154,6 +157,8 @@ pub async fn an_import_is_recorded_in_steps(store: &dyn Store) {
     }
     let again = record(store, &rows).await;
     assert_eq!(again, RecordedBatch::default(), "all of it is there, pricing too");
+    let remembered = store.settlement_unchecked(unchecked.0, None, 10).await.unwrap();
+    assert_eq!(remembered, [unchecked.1], "that it was not checked");
     forget(store, import).await;
     assert_eq!(store.import_list().await.unwrap(), []);
 }

@@ -129,6 +129,7 @@ macro_rules! conformance_suite {
                 the_same_again_changes_nothing,
                 other_content_conflicts,
                 repetitions_inside_a_batch,
+                what_was_recorded_unchecked_is_remembered,
                 deep_pages_agree_with_a_walk,
                 an_unknown_merchant_has_no_page,
             }

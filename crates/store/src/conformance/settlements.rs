@@ -1,7 +1,7 @@
 //! Completed settlements and their lists.
 
 use settle_domain::ids::{MerchantId, SettlementId};
-use settle_domain::settlement::Record;
+use settle_domain::settlement::{Origin, Record};
 use uuid::Uuid;
 
 use super::fixtures::{at, merchant, page, pricing, record, settlement, settlements, unique_uuid};
@@ -106,6 +106,33 @@ pub async fn repetitions_inside_a_batch(store: &dyn Store) {
     assert_eq!(record(store, &[two.clone(), different]).await.conflicting, keys(&[two]));
     assert_eq!(record(store, &[one.clone(), other]).await.conflicting.len(), 1);
     assert_eq!(settlements(store, merchant, 50, 0).await.total, 2);
+}
+
+/// What was recorded unchecked is remembered, and is the same settlement without it.
+pub async fn what_was_recorded_unchecked_is_remembered(store: &dyn Store) {
+    let (owner, other) = (merchant(store).await, merchant(store).await);
+    let unchecked = |merchant, number| NewSettlement {
+        origin: Origin::Unchecked,
+        ..settlement(merchant, id(number), at(1))
+    };
+    let rows =
+        [unchecked(owner, 3), settlement(owner, id(2), at(1)), unchecked(owner, 1), unchecked(other, 4)];
+    record(store, &rows).await;
+    assert_eq!(store.settlement_unchecked(owner, None, 10).await.unwrap(), [id(1), id(3)]);
+    assert_eq!(store.settlement_unchecked(owner, None, 1).await.unwrap(), [id(1)]);
+    assert_eq!(store.settlement_unchecked(owner, Some(id(1)), 10).await.unwrap(), [id(3)]);
+    assert_eq!(store.settlement_unchecked(other, None, 10).await.unwrap(), [id(4)]);
+    let again = [
+        settlement(owner, id(3), at(1)),
+        unchecked(owner, 2),
+        settlement(owner, id(5), at(1)),
+        unchecked(owner, 5),
+    ];
+    let batch = record(store, &again).await;
+    assert_eq!(batch, RecordedBatch { recorded: keys(&again[2..3]), ..RecordedBatch::default() });
+    assert_eq!(store.settlement_unchecked(owner, None, 10).await.unwrap(), [id(1), id(3)], "as it was");
+    let page = settlements(store, owner, 50, 0).await;
+    assert_eq!((page.rows[0].as_str().contains("unchecked"), page.total), (false, 4));
 }
 
 /// Rows come in any order; pages are read at every depth around the slices' edges.

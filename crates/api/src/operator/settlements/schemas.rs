@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use settle_domain::settlement::UNCHECKED;
 use settle_store::BATCH_MAX;
 use utoipa::openapi::schema::{
     ArrayBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, Schema, SchemaFormat, Type,
@@ -42,7 +43,8 @@ impl ToSchema for BatchSchema {
     }
 }
 
-/// The fields of the record, of which those that can be null can be absent too; whose it is; and our pricing.
+/// The fields of the record, of which those that can be null can be absent too; whose it is; our pricing; and
+/// whether its outgoing amount is let pass.
 fn completed() -> RefOr<Schema> {
     let merchant = ObjectBuilder::new()
         .schema_type(Type::String)
@@ -58,7 +60,12 @@ fn completed() -> RefOr<Schema> {
             object = object.required(field.name);
         }
     }
-    RefOr::T(object.property("pricing", Ref::from_schema_name(PRICING)).into())
+    let passes = "Records an `outgoing_amount` that is more than `incoming_amount`, `conversion_rate` and the fees \
+                  allow: for records from elsewhere that round otherwise. Merchants do not see it.";
+    let unchecked =
+        ObjectBuilder::new().schema_type(Type::Boolean).default(Some(false.into())).description(Some(passes));
+    let object = object.property("pricing", Ref::from_schema_name(PRICING)).property(UNCHECKED, unchecked);
+    RefOr::T(object.into())
 }
 
 /// Our earnings on a settlement. Merchants never see them.

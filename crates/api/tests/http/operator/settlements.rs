@@ -16,6 +16,7 @@ on_both_stores! {
     the_same_twice_in_a_list_is_recorded_and_notified_once,
     many_at_once_are_each_answered,
     pricing_is_kept_and_never_shown,
+    what_is_unchecked_is_remembered_and_never_shown,
     a_delivery_is_pending_at_once,
     the_url_is_that_of_the_moment,
     without_an_endpoint_there_is_no_delivery,
@@ -101,7 +102,7 @@ async fn many_at_once_are_each_answered(setup: Setup) {
     let (one, other) = (client.notified_merchant().await, client.notified_merchant().await);
     let shared = completed(&one, json!({}));
     let mut different = shared.clone();
-    different["incoming_amount"] = json!("7");
+    different["incoming_amount"] = json!("1007");
     let (first, second) = (completed(&other, json!({})), completed(&other, json!({})));
     client.post(&shared).await.ok();
     let (again, conflict) = (json!([shared, first]), json!([completed(&one, json!({})), different]));
@@ -136,6 +137,29 @@ async fn pricing_is_kept_and_never_shown(setup: Setup) {
 
 async fn deliveries(merchant: &Merchant) -> Value {
     merchant.get("/v1/webhook/deliveries").await.ok()["deliveries"].clone()
+}
+
+/// Sent again it is the same settlement, whatever the second says about the check.
+async fn what_is_unchecked_is_remembered_and_never_shown(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.notified_merchant().await;
+    let fields = json!({ "outgoing_amount": "900.000000", "unchecked": true });
+    let (rounded, exact) = (completed(&merchant, fields), completed(&merchant, json!({})));
+    let mut waived = exact.clone();
+    waived["unchecked"] = json!(true);
+    assert_eq!(client.post(&json!([rounded, exact])).await.ok(), answer(2, 0, 2));
+    assert_eq!(client.post(&json!([rounded, waived])).await.ok(), answer(0, 2, 0));
+    let id = rounded["settlement_id"].as_str().unwrap().parse().unwrap();
+    let store = &client.service.store;
+    assert_eq!(store.settlement_unchecked(merchant.id, None, 10).await.unwrap(), [id]);
+    let page = merchant.get("/v1/settlements").await;
+    assert!(page.text.contains("900.000000") && !page.text.contains("unchecked"), "{}", page.text);
+    let mut other = rounded.clone();
+    other["outgoing_amount"] = json!("901");
+    client.post(&other).await.refused(409, "conflict");
+    other["unchecked"] = json!("yes");
+    let found = details(&client.post(&other).await, 422, "admin_validation_failed");
+    assert!(found.contains(&"unchecked: must be true or false".to_owned()), "{found:?}");
 }
 
 async fn a_delivery_is_pending_at_once(setup: Setup) {

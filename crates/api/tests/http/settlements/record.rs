@@ -149,7 +149,7 @@ async fn amounts_have_the_scale_of_their_asset(setup: Setup) {
     let dollars = json!({
         "completed_at": "2026-01-31T12:00:02Z",
         "incoming_amount": "1000",
-        "outgoing_amount": "181.5",
+        "outgoing_amount": "181.1",
         "fee_percentage_amount": "2",
         "fee_fixed": "0.25",
         "conversion_rate": "5.4300",
@@ -159,6 +159,7 @@ async fn amounts_have_the_scale_of_their_asset(setup: Setup) {
         "completed_at": "2026-01-31T12:00:01Z",
         "outgoing_currency": "JPY",
         "outgoing_amount": "10000",
+        "conversion_rate": "0.0355",
         "fee_percentage_amount": null,
         "fee_fixed": "0",
     });
@@ -167,7 +168,7 @@ async fn amounts_have_the_scale_of_their_asset(setup: Setup) {
     let (dollars, yen) = (&page["settlements"][0], &page["settlements"][1]);
     for (field, text) in [
         ("incoming_amount", "1000.00"),
-        ("outgoing_amount", "181.500000"),
+        ("outgoing_amount", "181.100000"),
         ("fee_percentage_amount", "2.000000"),
         ("fee_fixed", "0.250000"),
         ("conversion_rate", "5.43"),

@@ -3,7 +3,7 @@
 use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::quote::{FixedSide, QuoteInput, quote};
 use settle_domain::seams::Clock;
-use settle_domain::settlement::{CompletedSettlement, Settlement};
+use settle_domain::settlement::{CompletedSettlement, Origin, Settlement};
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
 use crate::commands::CommandError;
@@ -55,5 +55,5 @@ pub(super) fn settlement(
         fee_percentage_amount: Some(quoted.fee_percentage_amount),
         fee_fixed: input.fee_fixed,
     };
-    Ok(CompletedSettlement { merchant_id, settlement, pricing: None })
+    Ok(CompletedSettlement { merchant_id, settlement, pricing: None, origin: Origin::Hand })
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use settle_domain::ids::MerchantId;
-use settle_domain::settlement::{CompletedSettlement, parse, parse_object};
+use settle_domain::settlement::{CompletedSettlement, UNCHECKED, parse, parse_object};
 
 use super::array::Elements;
 use crate::commands::CommandError;
@@ -60,6 +60,8 @@ pub(super) struct Lines {
     file: File,
     shape: Shape,
     merchant: Option<MerchantId>,
+    /// Whether amounts that the figures of a settlement do not allow are let pass.
+    unchecked: bool,
 }
 
 /// The text of a settlement and its number.
@@ -88,7 +90,7 @@ impl Merchants {
 impl Lines {
     /// Opens the file. Standard input, or anything else that can be read only once, is first copied to a
     /// temporary file.
-    pub fn open(path: &Path, merchant: Option<MerchantId>) -> Result<Lines, CommandError> {
+    pub fn open(path: &Path, merchant: Option<MerchantId>, unchecked: bool) -> Result<Lines, CommandError> {
         let refused = |fault: io::Error| CommandError::Refused(format!("{}: {fault}", path.display()));
         let mut file = if path == Path::new("-") {
             spooled(&mut io::stdin().lock()).map_err(refused)?
@@ -98,7 +100,7 @@ impl Lines {
             if is_file { file } else { spooled(&mut file).map_err(refused)? }
         };
         let shape = shape(&mut file).map_err(refused)?;
-        Ok(Lines { file, shape, merchant })
+        Ok(Lines { file, shape, merchant, unchecked })
     }
 
     pub fn bytes(&self) -> io::Result<u64> {
@@ -193,6 +195,9 @@ impl Lines {
         let mut object = parse_object(text).map_err(|fault| vec![not_an_object(&fault)])?;
         if let Some(merchant) = self.merchant {
             object.entry("merchant_id").or_insert_with(|| Value::from(merchant.to_string()));
+        }
+        if self.unchecked {
+            object.insert(UNCHECKED.to_owned(), Value::Bool(true));
         }
         parse(&object).map_err(|problems| problems.iter().map(ToString::to_string).collect())
     }

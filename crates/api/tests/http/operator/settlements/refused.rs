@@ -11,6 +11,7 @@ on_both_stores! {
     what_cannot_be_read_is_a_400,
     another_type_is_a_415,
     bad_fields_are_named,
+    an_amount_that_the_figures_do_not_allow_is_refused_with_the_largest,
     every_field_that_is_missing_is_named,
     many_problems_are_counted,
     an_empty_list_is_refused,
@@ -104,6 +105,24 @@ async fn bad_fields_are_named(setup: Setup) {
         assert!(found.starts_with(&format!("[1].{expected}")), "{found} is not {expected}");
     }
     assert_eq!(seen(&merchant).await, (0, 0));
+}
+
+/// 1,000 BRL at 5.43 less 1.5 percent and 0.25 are 181.149631 USDC, rounded down.
+async fn an_amount_that_the_figures_do_not_allow_is_refused_with_the_largest(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await;
+    let expected = "outgoing_amount: is more than 181.149631, the most that incoming_amount, \
+                    conversion_rate and the fees allow";
+    let pays = |amount: &str| completed(&merchant, json!({ "outgoing_amount": amount }));
+    for amount in ["181.149632", "900"] {
+        let found = details(&client.post(&pays(amount)).await, 422, "admin_validation_failed");
+        assert_eq!(found, [expected]);
+    }
+    let list = json!([pays("181.149631"), pays("900"), pays("181.149632")]);
+    let found = details(&client.post(&list).await, 422, "admin_validation_failed");
+    assert_eq!(found, [format!("[1].{expected}"), format!("[2].{expected}")]);
+    assert_eq!(seen(&merchant).await, (0, 0));
+    client.post(&pays("181.149631")).await.ok();
 }
 
 async fn every_field_that_is_missing_is_named(setup: Setup) {
@@ -232,7 +251,7 @@ async fn one_bad_settlement_keeps_all_others_out(setup: Setup) {
     let known = completed(&merchant, json!({}));
     client.post(&known).await.ok();
     let mut conflicting = known.clone();
-    conflicting["fee_fixed"] = json!("0.3");
+    conflicting["fee_fixed"] = json!("0.2");
     for (bad, status) in [
         (completed(&merchant, json!({ "fee_fixed": "-1" })), 422),
         (completed(&merchant, json!({ "merchant_id": NOBODY })), 422),
