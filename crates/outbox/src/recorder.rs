@@ -56,6 +56,9 @@ pub enum RecordError {
     /// These are there already with other content, or were given with two.
     #[error("there already with other content: {0:?}")]
     Conflicts(Vec<(MerchantId, SettlementId)>),
+    /// The id or the pay-in of these is a payment's: the engine settles it.
+    #[error("payments of the engine: {0:?}")]
+    Payments(Vec<(MerchantId, SettlementId)>),
     /// An import has staged these with other content, and may still be discarded: trying again later may
     /// work.
     #[error("staged by an import with other content: {0:?}")]
@@ -367,6 +370,9 @@ async fn complete(
     sizes: &[usize],
 ) -> Result<Vec<Recorded>, RecordError> {
     let completed = work.complete(lock, settlements).await?;
+    if !completed.payments.is_empty() {
+        return Err(RecordError::Payments(completed.payments));
+    }
     if !completed.conflicting.is_empty() {
         return Err(RecordError::Conflicts(completed.conflicting));
     }

@@ -31,8 +31,11 @@ pub struct Work {
 pub struct Completed {
     /// Those that were new, in the order given.
     pub recorded: Vec<(MerchantId, SettlementId)>,
-    /// Those whose id the merchant already has, with other content. Whoever sees one does not commit.
+    /// Those whose id the merchant already has, with other content, or that are payments. Whoever sees one
+    /// does not commit.
     pub conflicting: Vec<(MerchantId, SettlementId)>,
+    /// Those of the conflicting ones whose id or pay-in is a payment's.
+    pub payments: Vec<(MerchantId, SettlementId)>,
     /// Those that an import has staged with other content; it may still be discarded. With one of them the
     /// transaction cannot be committed: trying again later may work.
     pub reserved: Vec<(MerchantId, SettlementId)>,
@@ -63,9 +66,9 @@ impl Work {
         settlements: &[NewSettlement],
     ) -> StoreResult<Completed> {
         let batch = self.tx.settlement_record_many(lock, settlements).await?;
-        let RecordedBatch { recorded, conflicting, reserved } = batch;
+        let RecordedBatch { recorded, conflicting, payments, reserved } = batch;
         self.is_reserved |= !reserved.is_empty();
-        Ok(Completed { recorded, conflicting, reserved, ..Completed::default() })
+        Ok(Completed { recorded, conflicting, payments, reserved, ..Completed::default() })
     }
 
     /// Records completed settlements and enqueues a notification of each new one whose merchant has an

@@ -41,9 +41,9 @@ settle_store::statements! {
         WHERE unfinished.state IN ('staging', 'accepted')";
     hot INSERT_ROWS = "
         INSERT INTO import_rows (import_id, merchant_id, settlement_id, list_key, record,
-                                 provider_rate, spread_revenue, partner_commission, origin)
+                                 provider_rate, spread_revenue, partner_commission, origin, payin_reference)
         SELECT $1, row.* FROM unnest($2::uuid[], $3::uuid[], $4::bytea[], $5::text[], $6::text[], $7::text[],
-                                     $8::text[], $9::smallint[]) AS row";
+                                     $8::text[], $9::smallint[], $10::text[]) AS row";
     hot GROW = "
         UPDATE imports SET waiting = waiting + $2, alive_at = $3 WHERE import_id = $1 AND state = 'staging'";
     hot COUNT_STAGED = "
@@ -57,7 +57,7 @@ settle_store::statements! {
         UPDATE imports SET state = 'discarded', alive_at = $2 WHERE import_id = $1 AND state = 'staging'";
     hot ROWS = "
         SELECT merchant_id, settlement_id, list_key, record,
-               provider_rate, spread_revenue, partner_commission, origin
+               provider_rate, spread_revenue, partner_commission, origin, payin_reference
         FROM import_rows WHERE import_id = $1 AND (merchant_id, settlement_id) > ($2, $3)
         ORDER BY merchant_id, settlement_id LIMIT $4";
     // Each row is found on its own, in the order of the argument: planned on an empty table, a plain join
@@ -125,9 +125,11 @@ impl ImportWrites for PostgresTx {
         let SettlementBatch { mut unique, mut conflicting } = batch;
         let verdict = self.staged_verdict(&unique, Some(import)).await?;
         conflicting.extend(verdict.conflicting);
+        let payments = self.in_the_way_of_payments(&unique).await?;
+        conflicting.extend(&payments);
         let reserved = verdict.reserved;
         if !conflicting.is_empty() || !reserved.is_empty() {
-            return Ok(Some(StagedBatch { staged: 0, conflicting, reserved }));
+            return Ok(Some(StagedBatch { staged: 0, conflicting, payments, reserved }));
         }
         unique.retain(|row| !verdict.own.contains(&(row.merchant_id, row.settlement_id)));
         let grow = sqlx::query(GROW).bind(import.0).bind(signed(unique.len() as u64)).bind(At(at));
@@ -232,14 +234,15 @@ impl PostgresTx {
             .bind(amounts(|pricing| pricing.provider_rate))
             .bind(amounts(|pricing| pricing.spread_revenue))
             .bind(amounts(|pricing| pricing.partner_commission))
-            .bind(array(rows, |row| row.origin.number()));
+            .bind(array(rows, |row| row.origin.number()))
+            .bind(array(rows, |row| row.payin_reference.as_str()));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         let numbers = rows_by_merchant(rows.iter().map(|row| row.merchant_id));
         self.count_staged(numbers.into_iter()).await
     }
 
-    /// So many more staged rows, by merchant. Whoever takes some has no more use for the merchant's mark:
-    /// what it took is in conflict with no other row.
+    /// So many more staged rows, by merchant. Whoever takes some has no more use for the merchant's marks:
+    /// what it took is in conflict with no other row and no payment.
     async fn count_staged(&mut self, numbers: impl Iterator<Item = (MerchantId, i64)>) -> StoreResult<()> {
         let numbers: Vec<(MerchantId, i64)> = numbers.collect();
         if numbers.is_empty() {
@@ -247,6 +250,9 @@ impl PostgresTx {
         }
         for (merchant, number) in &numbers {
             self.imports.remember(*merchant, *number);
+            if *number < 0 {
+                self.payments.remember(*merchant, false);
+            }
         }
         let query = sqlx::query(COUNT_STAGED)
             .bind(array(&numbers, |(merchant, _)| merchant.0))
@@ -284,6 +290,7 @@ fn staged_settlement(row: &PgRow) -> StoreResult<NewSettlement> {
         list_key: ListKey::from_stored(column(row, "list_key")?),
         record: Record::from_stored(column(row, "record")?),
         pricing: stored_pricing(row)?,
+        payin_reference: column(row, "payin_reference")?,
         origin: stored_origin(column(row, "origin")?)?,
     })
 }

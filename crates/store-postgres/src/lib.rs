@@ -17,8 +17,8 @@ use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
 use settle_store::{
-    ConnectionCount, CountChanges, Duty, Epochs, ImportMarks, Presence, Store, StoreError, StoreResult, Tx,
-    TxNumber,
+    ConnectionCount, CountChanges, Duty, Epochs, ImportMarks, PaymentMarks, Presence, Store, StoreError,
+    StoreResult, Tx, TxNumber,
 };
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 
@@ -206,6 +206,7 @@ impl PostgresStore {
             inner: Box::new(self.pool.transaction(manner)),
             epochs: Epochs::default(),
             imports: ImportMarks::default(),
+            payments: PaymentMarks::default(),
             counts: CountChanges::default(),
             recorded_at: None,
             signs: self.signs.clone(),
@@ -297,6 +298,7 @@ struct PostgresTx {
     epochs: Epochs,
     /// Those of them that have staged settlements.
     imports: ImportMarks,
+    payments: PaymentMarks,
     /// The changes of the counts, written at the commit.
     counts: CountChanges,
     /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.

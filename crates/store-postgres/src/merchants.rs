@@ -24,10 +24,10 @@ settle_store::statements! {
         INSERT INTO settlement_slices (merchant_id, from_key, settlements) VALUES ($1, ''::bytea, 0)";
     // PostgreSQL sorts the rows before it locks them, so that all transactions lock in one order.
     hot LOCK = "
-        SELECT merchant_id, endpoint_epoch, settlements_staged FROM merchant_counts
+        SELECT merchant_id, endpoint_epoch, settlements_staged, has_payments FROM merchant_counts
         WHERE merchant_id = ANY ($1) ORDER BY merchant_id FOR NO KEY UPDATE";
     hot LOCK_FREE = "
-        SELECT merchant_id, endpoint_epoch, settlements_staged FROM merchant_counts
+        SELECT merchant_id, endpoint_epoch, settlements_staged, has_payments FROM merchant_counts
         WHERE merchant_id = ANY ($1) ORDER BY merchant_id FOR NO KEY UPDATE SKIP LOCKED";
 }
 
@@ -78,10 +78,12 @@ impl MerchantWrites for PostgresTx {
 impl PostgresTx {
     async fn lock(&mut self, sql: &'static str, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
         let query = sqlx::query_as(sql).bind(merchant_array(merchants));
-        let found: Vec<(Uuid, i32, i64)> = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        let locked = found.into_iter().map(|(merchant, epoch, staged)| {
+        let found: Vec<(Uuid, i32, i64, bool)> =
+            query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let locked = found.into_iter().map(|(merchant, epoch, staged, has_payments)| {
             self.epochs.remember(MerchantId(merchant), epoch);
             self.imports.remember(MerchantId(merchant), staged);
+            self.payments.remember(MerchantId(merchant), has_payments);
             MerchantId(merchant)
         });
         Ok(self.number.locked(locked.collect()))

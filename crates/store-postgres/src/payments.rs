@@ -118,10 +118,6 @@ settle_store::statements! {
                     created_at, changed_at, due_at, is_open, request, progress)
         ON CONFLICT DO NOTHING
         RETURNING merchant_id, payment_id";
-    hot ARE_RECORDED = "
-        SELECT s.merchant_id, s.settlement_id
-        FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, settlement_id)
-        JOIN settlements AS s USING (merchant_id, settlement_id)";
     hot STORED = "
         SELECT p.merchant_id, p.payment_id, p.payin_source, p.payin_reference, p.request::text
         FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, payment_id)
@@ -305,8 +301,9 @@ impl PaymentWrites for PostgresTx {
     ) -> StoreResult<Vec<PaymentCreated>> {
         self.number.check(lock, payments.iter().map(|row| row.merchant_id))?;
         let mut new = self.insert_payments(payments).await?;
-        let recorded = self.recorded_by_hand(payments).await?;
-        let known: Vec<&PaymentRow> = payments.iter().filter(|row| !new.contains(&key(row))).collect();
+        let (fresh, known): (Vec<&PaymentRow>, Vec<&PaymentRow>) =
+            payments.iter().partition(|row| new.contains(&key(row)));
+        let recorded = self.recorded_by_hand(&fresh).await?;
         let stored = self.stored_requests(&known).await?;
         let mut created = Vec::with_capacity(payments.len());
         for (place, row) in payments.iter().enumerate() {
@@ -328,6 +325,7 @@ impl PaymentWrites for PostgresTx {
         }
         let fresh = payments.iter().zip(&created).filter(|(_, created)| **created == PaymentCreated::New);
         let dues: Vec<_> = fresh.map(|(row, _)| (row.merchant_id, row.standing.due_at)).collect();
+        self.mark(dues.iter().map(|(merchant, _)| *merchant)).await?;
         self.draw_forward(&dues).await?;
         Ok(created)
     }
@@ -421,18 +419,6 @@ impl PostgresTx {
             .bind(array(payments, |row| row.standing.is_open()))
             .bind(array(payments, |row| row.request.as_str()))
             .bind(array(payments, |row| row.standing.progress.as_str()));
-        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        rows.iter().map(ids).collect()
-    }
-
-    /// Those of whom a settlement with the same id was recorded by hand.
-    async fn recorded_by_hand(
-        &mut self,
-        payments: &[PaymentRow],
-    ) -> StoreResult<HashSet<(MerchantId, PaymentId)>> {
-        let query = sqlx::query(ARE_RECORDED)
-            .bind(array(payments, |row| row.merchant_id.0))
-            .bind(array(payments, |row| row.payment_id.0));
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         rows.iter().map(ids).collect()
     }

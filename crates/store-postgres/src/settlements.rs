@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use async_trait::async_trait;
-use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
 use settle_domain::money::Decimal;
 use settle_domain::page::PageRequest;
 use settle_domain::pricing::InternalPricing;
@@ -12,14 +12,14 @@ use settle_store::slices::{
     self, SLICE_ROWS_MAX, SLICE_ROWS_MIN, SLICES_WALKED_MAX, SliceMemory, SlicedList, Slices, Start,
 };
 use settle_store::{
-    Content, MerchantLock, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads, SettlementWrites,
-    StoreError, StoreResult,
+    Content, MerchantLock, NewSettlement, PaymentRow, RecordedBatch, SettlementBatch, SettlementReads,
+    SettlementWrites, StoreError, StoreResult,
 };
 use sqlx::Row;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{column, id, number, signed};
+use crate::convert::{array, column, id, number, signed};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -63,6 +63,41 @@ settle_store::statements! {
         FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, settlement_id)
         JOIN settlements AS s USING (merchant_id, settlement_id)
         LEFT JOIN settlement_pricing AS p USING (merchant_id, settlement_id)";
+    hot FIND_PAYMENTS = "
+        SELECT p.merchant_id, row.settlement_id
+        FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS row (merchant_id, settlement_id, payment_id)
+        JOIN payments AS p USING (merchant_id, payment_id)";
+    hot ARE_RECORDED = "
+        SELECT row.merchant_id, row.payment_id
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS row (merchant_id, payment_id, reference)
+        CROSS JOIN LATERAL (
+            (SELECT 1 FROM settlements AS s
+             WHERE s.merchant_id = row.merchant_id AND s.settlement_id = row.payment_id LIMIT 1)
+            UNION ALL
+            (SELECT 1 FROM settlements AS s
+             WHERE s.merchant_id = row.merchant_id AND s.record ->> 'payin_reference' = row.reference
+               AND s.origin <> 2 LIMIT 1)
+        ) AS found";
+    // A staged row is found by its own key first: planned on an empty table, a plain join would walk the
+    // whole import instead.
+    hot ARE_STAGED = "
+        SELECT row.merchant_id, row.payment_id
+        FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS row (merchant_id, payment_id, reference)
+        CROSS JOIN LATERAL (
+            (SELECT 1 FROM imports AS unfinished
+             JOIN import_rows AS r
+                ON r.import_id = unfinished.import_id AND r.merchant_id = row.merchant_id
+               AND r.settlement_id = row.payment_id
+             WHERE unfinished.state IN ('staging', 'accepted') LIMIT 1)
+            UNION ALL
+            (SELECT 1 FROM (
+                SELECT r.import_id FROM import_rows AS r
+                WHERE r.merchant_id = row.merchant_id AND r.payin_reference = row.reference OFFSET 0
+             ) AS staged
+             JOIN imports AS unfinished ON unfinished.import_id = staged.import_id
+             WHERE unfinished.state IN ('staging', 'accepted') LIMIT 1)
+        ) AS found";
+    hot MARK = "UPDATE merchant_counts SET has_payments = true WHERE merchant_id = ANY ($1)";
     hot COUNT_SLICES = "
         UPDATE settlement_slices SET settlements = settlement_slices.settlements + added.number
         FROM (
@@ -162,8 +197,10 @@ impl SettlementWrites for PostgresTx {
         known.leave_out_stored(&self.stored(&known.unique).await?);
         let mut conflicting = known.conflicting;
         conflicting.extend(staged.conflicting);
+        let payments = self.in_the_way_of_payments(&new).await?;
+        conflicting.extend(&payments);
         let recorded = new.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
-        Ok(RecordedBatch { recorded, conflicting, reserved: staged.reserved })
+        Ok(RecordedBatch { recorded, conflicting, payments, reserved: staged.reserved })
     }
 }
 
@@ -230,6 +267,73 @@ impl PostgresTx {
             .bind(from_key)
             .bind(signed(SLICE_ROWS_MIN))
             .bind(last_part);
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(())
+    }
+
+    /// Those of the given settlements whose id or pay-in is a payment's. Asks only for merchants that have
+    /// had payments.
+    pub(crate) async fn in_the_way_of_payments(
+        &mut self,
+        rows: &[&NewSettlement],
+    ) -> StoreResult<Vec<(MerchantId, SettlementId)>> {
+        let marked = self.payments.marked(rows);
+        if marked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (mut merchants, mut settlements, mut payments) = (Vec::new(), Vec::new(), Vec::new());
+        for row in marked {
+            for payment in row.payment_ids() {
+                merchants.push(row.merchant_id.0);
+                settlements.push(row.settlement_id.0);
+                payments.push(payment.0);
+            }
+        }
+        let query = sqlx::query(FIND_PAYMENTS).bind(merchants).bind(settlements).bind(payments);
+        let found = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let found: HashSet<_> = found.iter().map(ids).collect::<StoreResult<_>>()?;
+        Ok(found.into_iter().collect())
+    }
+
+    /// Those of whom a settlement with the same id or pay-in was recorded by hand, or staged by an import.
+    /// Asks for staged ones only of merchants that have any.
+    pub(crate) async fn recorded_by_hand(
+        &mut self,
+        payments: &[&PaymentRow],
+    ) -> StoreResult<HashSet<(MerchantId, PaymentId)>> {
+        let mut found = self.found_by_hand(ARE_RECORDED, payments).await?;
+        let marked = |row: &&&PaymentRow| self.imports.has(row.merchant_id);
+        let marked: Vec<&PaymentRow> = payments.iter().filter(marked).copied().collect();
+        found.extend(self.found_by_hand(ARE_STAGED, &marked).await?);
+        Ok(found)
+    }
+
+    async fn found_by_hand(
+        &mut self,
+        sql: &'static str,
+        payments: &[&PaymentRow],
+    ) -> StoreResult<HashSet<(MerchantId, PaymentId)>> {
+        if payments.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let query = sqlx::query(sql)
+            .bind(array(payments, |row| row.merchant_id.0))
+            .bind(array(payments, |row| row.payment_id.0))
+            .bind(array(payments, |row| row.reference_by_hand()));
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        rows.iter().map(|row| Ok((id(row, 0, MerchantId)?, id(row, 1, PaymentId)?))).collect()
+    }
+
+    /// From now on these merchants have had payments.
+    pub(crate) async fn mark(&mut self, merchants: impl Iterator<Item = MerchantId>) -> StoreResult<()> {
+        let unmarked = self.payments.unmarked(merchants);
+        if unmarked.is_empty() {
+            return Ok(());
+        }
+        for merchant in &unmarked {
+            self.payments.remember(*merchant, true);
+        }
+        let query = sqlx::query(MARK).bind(array(&unmarked, |merchant| merchant.0));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }

@@ -153,8 +153,16 @@ fn collect(node: &Value, limited: bool, found: &mut Vec<String>) {
 /// Indexes that hold a part of a merchant's history.
 const PARTIAL: [&str; 2] = ["deliveries_due", "payments_open"];
 /// Columns that narrow one merchant's history down.
-const NARROWING: [&str; 7] =
-    ["settlement_id", "delivery_id", "list_key", "from_key", "status", "payment_id", "operation_id"];
+const NARROWING: [&str; 8] = [
+    "settlement_id",
+    "delivery_id",
+    "list_key",
+    "from_key",
+    "status",
+    "payment_id",
+    "operation_id",
+    "payin_reference",
+];
 
 #[tokio::test]
 async fn no_hot_statement_scans() {

@@ -37,8 +37,8 @@ settle_store::statements! {
         WHERE unfinished.state IN ('staging', 'accepted')";
     hot INSERT_ROW = "
         INSERT INTO import_rows (import_id, merchant_id, settlement_id, list_key, record,
-                                 provider_rate, spread_revenue, partner_commission, origin)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+                                 provider_rate, spread_revenue, partner_commission, origin, payin_reference)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     hot GROW = "
         UPDATE imports SET waiting = waiting + ?2, alive_at = ?3 WHERE import_id = ?1 AND state = 'staging'";
     hot COUNT_STAGED = "
@@ -50,7 +50,7 @@ settle_store::statements! {
         UPDATE imports SET state = 'discarded', alive_at = ?2 WHERE import_id = ?1 AND state = 'staging'";
     hot ROWS = "
         SELECT merchant_id, settlement_id, list_key, record,
-               provider_rate, spread_revenue, partner_commission, origin
+               provider_rate, spread_revenue, partner_commission, origin, payin_reference
         FROM import_rows WHERE import_id = ?1 AND (merchant_id, settlement_id) > (?2, ?3)
         ORDER BY merchant_id, settlement_id LIMIT ?4 + 0";
     hot TAKE = "
@@ -105,9 +105,11 @@ impl ImportWrites for SqliteTx {
         let SettlementBatch { mut unique, mut conflicting } = batch;
         let verdict = self.staged_verdict(&unique, Some(import))?;
         conflicting.extend(verdict.conflicting);
+        let payments = self.in_the_way_of_payments(&unique)?;
+        conflicting.extend(&payments);
         let reserved = verdict.reserved;
         if !conflicting.is_empty() || !reserved.is_empty() {
-            return Ok(Some(StagedBatch { staged: 0, conflicting, reserved }));
+            return Ok(Some(StagedBatch { staged: 0, conflicting, payments, reserved }));
         }
         unique.retain(|row| !verdict.own.contains(&(row.merchant_id, row.settlement_id)));
         if !self.changes(GROW, params![import.0, signed(unique.len() as u64), at.as_micros()])? {
@@ -206,18 +208,22 @@ impl SqliteTx {
                 pricing.map(|pricing| text(pricing.spread_revenue)),
                 pricing.map(|pricing| text(pricing.partner_commission)),
                 row.origin.number(),
+                row.payin_reference.as_str(),
             )
         });
         self.writer.change_each(INSERT_ROW, rows).await?;
         self.count_staged(numbers.into_iter()).await
     }
 
-    /// So many more staged rows, by merchant. Whoever takes some has no more use for the merchant's mark:
-    /// what it took is in conflict with no other row.
+    /// So many more staged rows, by merchant. Whoever takes some has no more use for the merchant's marks:
+    /// what it took is in conflict with no other row and no payment.
     async fn count_staged(&mut self, numbers: impl Iterator<Item = (MerchantId, i64)>) -> StoreResult<()> {
         let numbers: Vec<(MerchantId, i64)> = numbers.collect();
         for (merchant, number) in &numbers {
             self.imports.remember(*merchant, *number);
+            if *number < 0 {
+                self.payments.remember(*merchant, false);
+            }
         }
         let rows = numbers.into_iter().map(|(merchant, number)| (merchant.0, number));
         if self.writer.change_each(COUNT_STAGED, rows).await?.contains(&false) {
@@ -253,6 +259,7 @@ fn staged_settlement(row: &Row<'_>) -> StoreResult<NewSettlement> {
         list_key: ListKey::from_stored(column(row, "list_key")?),
         record: Record::from_stored(column(row, "record")?),
         pricing: stored_pricing(row)?,
+        payin_reference: column(row, "payin_reference")?,
         origin: stored_origin(column(row, "origin")?)?,
     })
 }

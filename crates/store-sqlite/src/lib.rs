@@ -25,7 +25,8 @@ use settle_domain::time::Timestamp;
 use settle_store::slices::SliceMemory;
 use settle_store::statements::Statement;
 use settle_store::{
-    CountChanges, Duty, Epochs, ImportMarks, Presence, Store, StoreError, StoreResult, Tx, TxNumber,
+    CountChanges, Duty, Epochs, ImportMarks, PaymentMarks, Presence, Store, StoreError, StoreResult, Tx,
+    TxNumber,
 };
 
 mod alerts;
@@ -237,6 +238,7 @@ struct SqliteTx {
     epochs: Epochs,
     /// Those of them that have staged settlements.
     imports: ImportMarks,
+    payments: PaymentMarks,
     /// The changes of the counts, written at the commit.
     counts: CountChanges,
     /// When the transaction recorded outcomes, if it did: merchants may then be due later, or not at all.
@@ -250,6 +252,7 @@ impl SqliteTx {
             writer,
             epochs: Epochs::default(),
             imports: ImportMarks::default(),
+            payments: PaymentMarks::default(),
             counts: CountChanges::default(),
             recorded_at: None,
         }

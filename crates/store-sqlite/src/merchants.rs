@@ -26,7 +26,8 @@ settle_store::statements! {
     // There is one writer: a merchant that exists now exists until the commit. Differs because PostgreSQL
     // must lock the row.
     hot LOCK = "
-        SELECT c.merchant_id, c.endpoint_epoch, c.settlements_staged FROM json_each(?1) AS asked
+        SELECT c.merchant_id, c.endpoint_epoch, c.settlements_staged, c.has_payments
+        FROM json_each(?1) AS asked
         JOIN merchant_counts AS c ON c.merchant_id = unhex(asked.value)";
 }
 
@@ -58,6 +59,7 @@ impl MerchantWrites for SqliteTx {
             let merchant = id(row, 0, MerchantId)?;
             self.epochs.remember(merchant, column(row, 1)?);
             self.imports.remember(merchant, column(row, 2)?);
+            self.payments.remember(merchant, column(row, 3)?);
             Ok(merchant)
         };
         let found = self.writer.connection()?.rows(LOCK, [json_merchants(merchants)], merchant)?;

@@ -105,7 +105,24 @@ settle_store::statements! {
                               blocked, provider, created_at, changed_at, due_at, is_open, request, progress)
         VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
         ON CONFLICT DO NOTHING";
-    hot IS_RECORDED = "SELECT 1 FROM settlements WHERE merchant_id = ?1 AND settlement_id = ?2";
+    hot IS_RECORDED = "
+        SELECT 1 FROM settlements WHERE merchant_id = ?1 AND settlement_id = ?2
+        UNION ALL
+        SELECT 1 FROM settlements
+        WHERE merchant_id = ?1 AND record ->> 'payin_reference' = ?3 AND origin <> 2
+        LIMIT 1";
+    hot IS_STAGED = "
+        SELECT 1 FROM imports AS unfinished
+        CROSS JOIN import_rows AS r
+            ON r.import_id = unfinished.import_id AND r.merchant_id = ?1 AND r.settlement_id = ?2
+        WHERE unfinished.state IN ('staging', 'accepted')
+        UNION ALL
+        SELECT 1 FROM import_rows AS r
+        CROSS JOIN imports AS unfinished
+            ON unfinished.import_id = r.import_id AND unfinished.state IN ('staging', 'accepted')
+        WHERE r.merchant_id = ?1 AND r.payin_reference = ?3
+        LIMIT 1";
+    hot MARK = "UPDATE merchant_counts SET has_payments = 1 WHERE merchant_id = ?1";
     hot SAME = "
         SELECT request = ?5 AND payin_source = ?3 AND payin_reference = ?4 FROM payments
         WHERE merchant_id = ?1 AND payment_id = ?2";
@@ -276,6 +293,7 @@ impl PaymentWrites for SqliteTx {
         }
         let new = payments.iter().zip(&created).filter(|(_, created)| **created == PaymentCreated::New);
         let dues: Vec<_> = new.map(|(row, _)| (row.merchant_id, row.standing.due_at)).collect();
+        self.mark(dues.iter().map(|(merchant, _)| *merchant)).await?;
         self.draw_forward(dues.into_iter()).await?;
         Ok(created)
     }
@@ -357,12 +375,26 @@ impl SqliteTx {
             standing.progress
         ];
         if connection.change(CREATE, given).map_err(store_error)? > 0 {
-            let recorded = connection.row(IS_RECORDED, [merchant, payment], |_| Ok(()))?;
-            return Ok(if recorded.is_some() { PaymentCreated::Conflict } else { PaymentCreated::New });
+            let asked = params![merchant, payment, row.reference_by_hand()];
+            let mut is_recorded = connection.row(IS_RECORDED, asked, |_| Ok(()))?.is_some();
+            if !is_recorded && self.imports.has(row.merchant_id) {
+                is_recorded = connection.row(IS_STAGED, asked, |_| Ok(()))?.is_some();
+            }
+            return Ok(if is_recorded { PaymentCreated::Conflict } else { PaymentCreated::New });
         }
         let asked = params![merchant, payment, row.payin_source, row.payin_reference, row.request];
         let same = connection.row(SAME, asked, |row| column(row, 0))?;
         Ok(if same == Some(true) { PaymentCreated::Same } else { PaymentCreated::Conflict })
+    }
+
+    /// From now on these merchants have had payments.
+    async fn mark(&mut self, merchants: impl Iterator<Item = MerchantId>) -> StoreResult<()> {
+        let unmarked = self.payments.unmarked(merchants);
+        for merchant in &unmarked {
+            self.payments.remember(*merchant, true);
+        }
+        self.writer.change_each(MARK, unmarked.iter().map(|merchant| [merchant.0])).await?;
+        Ok(())
     }
 
     /// Merchants are due no later than their payments.

@@ -61,6 +61,11 @@ settle_store::statements! {
             ON s.merchant_id = unhex(row.value ->> 0) AND s.settlement_id = unhex(row.value ->> 1)
         LEFT JOIN settlement_pricing AS p
             ON p.merchant_id = s.merchant_id AND p.settlement_id = s.settlement_id";
+    hot FIND_PAYMENTS = "
+        SELECT p.merchant_id, unhex(row.value ->> 1) AS settlement_id
+        FROM jsonb_each(?1) AS row
+        CROSS JOIN payments AS p
+            ON p.merchant_id = unhex(row.value ->> 0) AND p.payment_id = unhex(row.value ->> 2)";
     hot COUNT_SLICES = "
         UPDATE settlement_slices SET settlements = settlements + added.number
         FROM (
@@ -163,8 +168,10 @@ impl SettlementWrites for SqliteTx {
             }
         }
         conflicting.extend(staged.conflicting);
+        let payments = self.in_the_way_of_payments(&new)?;
+        conflicting.extend(&payments);
         let recorded = new.iter().map(|row| (row.merchant_id, row.settlement_id)).collect();
-        Ok(RecordedBatch { recorded, conflicting, reserved: staged.reserved })
+        Ok(RecordedBatch { recorded, conflicting, payments, reserved: staged.reserved })
     }
 }
 
@@ -231,6 +238,25 @@ impl SqliteTx {
         let cut = params![slice.merchant, slice.from_key, signed(SLICE_ROWS_MIN), last_part];
         self.writer.connection()?.change(CUT_SLICE, cut).map_err(store_error)?;
         Ok(())
+    }
+
+    /// Those of the given settlements whose id or pay-in is a payment's. Asks only for merchants that have
+    /// had payments.
+    pub(crate) fn in_the_way_of_payments(
+        &self,
+        rows: &[&NewSettlement],
+    ) -> StoreResult<Vec<(MerchantId, SettlementId)>> {
+        let marked = self.payments.marked(rows);
+        if marked.is_empty() {
+            return Ok(Vec::new());
+        }
+        let keys = marked.iter().flat_map(|row| {
+            let key = (hex(row.merchant_id.0), hex(row.settlement_id.0));
+            row.payment_ids().into_iter().map(move |payment| (key.0, key.1, hex(payment.0)))
+        });
+        let mut found = self.writer.connection()?.rows(FIND_PAYMENTS, [json_rows(keys)], ids)?;
+        found.dedup();
+        Ok(found)
     }
 
     /// Those of the given settlements that are stored, with their content.

@@ -7,7 +7,8 @@
 //! whatever dies between two steps, the next one goes on from there.
 //!
 //! Nothing can come into conflict with what is staged: staging compares a row with what is stored, under the
-//! merchant's lock, and whoever records a settlement afterwards compares it with what is staged. A merchant's
+//! merchant's lock, and whoever records a settlement or creates a payment afterwards compares it with what is
+//! staged. A merchant's
 //! row counts its staged settlements, and everybody who locks the merchant reads that count with the lock: as
 //! long as it is zero, nothing more is asked.
 //!
@@ -92,8 +93,11 @@ pub struct Import {
 pub struct StagedBatch {
     /// Those that were staged. The others are there already, stored or staged by this import.
     pub staged: usize,
-    /// Those that are stored, or will be, with other content. Whoever sees one does not commit.
+    /// Those that are stored, or will be, with other content, or are payments. Whoever sees one does not
+    /// commit.
     pub conflicting: Vec<(MerchantId, SettlementId)>,
+    /// Those of the conflicting ones whose id or pay-in is a payment's.
+    pub payments: Vec<(MerchantId, SettlementId)>,
     /// Those that another import has staged with other content, of which nobody knows yet whether it will be
     /// accepted. Whoever sees one does not commit.
     pub reserved: Vec<(MerchantId, SettlementId)>,
@@ -192,6 +196,12 @@ impl ImportMarks {
         } else {
             self.0.remove(&merchant);
         }
+    }
+
+    /// Whether a merchant has any.
+    #[must_use]
+    pub fn has(&self, merchant: MerchantId) -> bool {
+        self.0.contains(&merchant)
     }
 
     /// Those of the given settlements whose merchants have any.

@@ -98,8 +98,8 @@ pub use queue::{
 };
 pub use reports::{Finding, Report, ReportReads, ReportWrites, Unlisted};
 pub use settlements::{
-    BATCH_MAX, Content, ListKey, NewSettlement, RecordedBatch, SettlementBatch, SettlementReads,
-    SettlementWrites, stored_origin,
+    BATCH_MAX, Content, ListKey, NewSettlement, PaymentMarks, RecordedBatch, SettlementBatch,
+    SettlementReads, SettlementWrites, stored_origin,
 };
 
 /// The result of a storage call.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::payment::StateName;
+use settle_domain::payment::{PayIn, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
@@ -41,6 +41,15 @@ pub struct PaymentRow {
     pub created_at: Timestamp,
     /// What came in, as JSON. It never changes.
     pub request: String,
+}
+
+impl PaymentRow {
+    /// The reference under which a settlement recorded by hand may be of the same pay-in: such a record names
+    /// no receiving account.
+    #[must_use]
+    pub fn reference_by_hand(&self) -> Option<&str> {
+        (self.payin_source == PayIn::DEFAULT_SOURCE).then_some(self.payin_reference.as_str())
+    }
 }
 
 /// Where a payment stands: what a step writes anew.
@@ -92,8 +101,8 @@ pub enum PaymentCreated {
     New,
     /// The same was there already.
     Same,
-    /// Its pay-in is there already with other content or for another merchant, or a settlement with its id
-    /// was recorded by hand. The caller must then roll back.
+    /// Its pay-in is there already with other content or for another merchant, or a settlement with its id or
+    /// its pay-in was recorded by hand, or staged by an import. The caller must then roll back.
     Conflict,
 }
 

@@ -5,17 +5,24 @@
 //! record with `event` in front. PostgreSQL keeps it as `json`, which preserves the text and can still be
 //! queried.
 //!
+//! A settlement that an operator records is none of the engine's: its id is no payment's, and neither is its
+//! pay-in, which is the one of its reference at [`PayIn::DEFAULT_SOURCE`], because a record names no
+//! receiving account. Both sides look at each other under the merchant's lock. The merchant's row says
+//! whether it has ever had a payment, and everybody who locks the merchant reads that with the lock: as long
+//! as it has not, nothing more is asked.
+//!
 //! A `settlement_id` is unique per merchant, not across merchants, because a global index could not be spread
 //! by merchant. The same id under two merchants is two settlements.
 //!
 //! Reading a page and its exact total costs the same however long the list is:
 //! [`counts`](crate::CountChanges) keep the total, and [`slices`](crate::slices) find deep pages.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use async_trait::async_trait;
-use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
 use settle_domain::page::PageRequest;
+use settle_domain::payment::PayIn;
 use settle_domain::pricing::InternalPricing;
 use settle_domain::settlement::{CompletedSettlement, Origin, Record, RecordPage};
 use settle_domain::time::Timestamp;
@@ -73,6 +80,8 @@ pub struct NewSettlement {
     pub settlement_id: SettlementId,
     /// Its place in the list.
     pub list_key: ListKey,
+    /// The reference of its pay-in, which stands in the record too.
+    pub payin_reference: String,
     /// What the merchant sees.
     pub record: Record,
     /// What the merchant never sees.
@@ -86,6 +95,14 @@ impl NewSettlement {
     #[must_use]
     pub fn has_content(&self, (record, pricing): &Content) -> bool {
         self.record == *record && self.pricing == *pricing
+    }
+
+    /// The payments that it would be in the way of: the one with its id, and the one of its pay-in.
+    #[must_use]
+    pub fn payment_ids(&self) -> Vec<PaymentId> {
+        let payin = PayIn::new(None, self.payin_reference.clone()).ok();
+        let of_payin = payin.map(|payin| PaymentId::of(self.merchant_id, &payin));
+        [PaymentId(self.settlement_id.0)].into_iter().chain(of_payin).collect()
     }
 
     /// Whether another one is the same settlement, if it has the same id.
@@ -102,6 +119,7 @@ impl From<CompletedSettlement> for NewSettlement {
             settlement_id: settlement.settlement_id,
             list_key: ListKey::new(settlement.listed_at(), settlement.settlement_id),
             record: settlement.record(),
+            payin_reference: settlement.payin_reference,
             pricing,
             origin,
         }
@@ -113,8 +131,11 @@ impl From<CompletedSettlement> for NewSettlement {
 pub struct RecordedBatch {
     /// The new ones, in the order given.
     pub recorded: Vec<(MerchantId, SettlementId)>,
-    /// Those whose id the merchant already has with other content. The caller must then roll back.
+    /// Those whose id the merchant already has with other content, or that are payments. The caller must then
+    /// roll back.
     pub conflicting: Vec<(MerchantId, SettlementId)>,
+    /// Those of the conflicting ones whose id or pay-in is a payment's.
+    pub payments: Vec<(MerchantId, SettlementId)>,
     /// Those that an import has staged with other content, of which nobody knows yet whether it will be
     /// accepted. The caller must then roll back, and may try again later.
     pub reserved: Vec<(MerchantId, SettlementId)>,
@@ -159,6 +180,38 @@ impl<'a> SettlementBatch<'a> {
     }
 }
 
+/// Which of the merchants that a transaction has locked have ever had a payment.
+#[derive(Debug, Default)]
+pub struct PaymentMarks(HashSet<MerchantId>);
+
+impl PaymentMarks {
+    /// Remembers whether a merchant has ever had one: read with its lock, or just changed.
+    pub fn remember(&mut self, merchant: MerchantId, has_payments: bool) {
+        if has_payments {
+            self.0.insert(merchant);
+        } else {
+            self.0.remove(&merchant);
+        }
+    }
+
+    /// Those of the given merchants that have had none, each once, in the order of their ids.
+    pub fn unmarked(&self, merchants: impl Iterator<Item = MerchantId>) -> Vec<MerchantId> {
+        let unmarked: BTreeSet<MerchantId> = merchants.filter(|id| !self.0.contains(id)).collect();
+        unmarked.into_iter().collect()
+    }
+
+    /// Those of the given settlements that may be in the way of a payment.
+    #[must_use]
+    pub fn marked<'a>(&self, settlements: &[&'a NewSettlement]) -> Vec<&'a NewSettlement> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let is_marked =
+            |row: &&NewSettlement| row.origin != Origin::Payment && self.0.contains(&row.merchant_id);
+        settlements.iter().copied().filter(is_marked).collect()
+    }
+}
+
 /// Questions about settlements.
 #[async_trait]
 pub trait SettlementReads {
@@ -179,8 +232,8 @@ pub trait SettlementReads {
 #[async_trait]
 pub trait SettlementWrites {
     /// Records completed settlements, at most [`BATCH_MAX`]. It leaves a stored one with the same content
-    /// alone, and reports one with other content as conflicting. What an accepted import has staged counts as
-    /// stored.
+    /// alone, and reports one with other content as conflicting, and one of an operator whose id or pay-in is
+    /// a payment's. What an accepted import has staged counts as stored.
     async fn settlement_record_many(
         &mut self,
         lock: &MerchantLock,

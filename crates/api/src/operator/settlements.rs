@@ -138,21 +138,21 @@ impl Elements {
                         .then(|| format!("merchant_id: there is no merchant {merchant}"))
                 }))
             }
-            RecordError::Conflicts(conflicting) => {
-                let conflicting: HashSet<_> = conflicting.into_iter().collect();
-                ApiError::Conflict(self.details(|(merchant, settlement)| {
-                    conflicting.contains(&(merchant, settlement)).then(|| {
-                        format!(
-                            "settlement_id: settlement {settlement} of merchant {merchant} \
-                             is there with other content"
-                        )
-                    })
-                }))
-            }
+            RecordError::Conflicts(keys) => self.conflict(keys, "is there with other content"),
+            RecordError::Payments(keys) => self
+                .conflict(keys, "has the id or the payin_reference of a payment, which the engine settles"),
             // Whoever tries again finds out whether the import was accepted.
             fault @ RecordError::Reserved(_) => ApiError::Unavailable(fault.to_string()),
             RecordError::Store(fault) => ApiError::from(&*fault),
         }
+    }
+
+    fn conflict(&self, keys: Vec<(MerchantId, SettlementId)>, what: &str) -> ApiError {
+        let keys: HashSet<_> = keys.into_iter().collect();
+        ApiError::Conflict(self.details(|(merchant, settlement)| {
+            let named = || format!("settlement_id: settlement {settlement} of merchant {merchant} {what}");
+            keys.contains(&(merchant, settlement)).then(named)
+        }))
     }
 
     fn details(&self, problem: impl Fn((MerchantId, SettlementId)) -> Option<String>) -> Vec<String> {

@@ -160,8 +160,8 @@ impl Batch {
         } else {
             work.record(lock, &self.settlements).await?
         };
-        let Completed { recorded, conflicting, reserved, notifications, .. } = completed;
-        self.refuse(&conflicting, &reserved)?;
+        let Completed { recorded, conflicting, payments, reserved, notifications, .. } = completed;
+        self.refuse(&conflicting, &payments, &reserved)?;
         done.recorded += recorded.len();
         done.unchanged += self.settlements.len() - recorded.len();
         done.notified += notifications;
@@ -172,12 +172,16 @@ impl Batch {
     fn refuse(
         &self,
         conflicting: &[(MerchantId, SettlementId)],
+        payments: &[(MerchantId, SettlementId)],
         reserved: &[(MerchantId, SettlementId)],
     ) -> Result<(), CommandError> {
-        let (key, what) = match (conflicting.first(), reserved.first()) {
-            (Some(key), _) => (key, "is there already with other content"),
-            (None, Some(key)) => (key, "is in another import under way, with other content"),
-            (None, None) => return Ok(()),
+        let (key, what) = match (payments.first(), conflicting.first(), reserved.first()) {
+            (Some(key), _, _) => {
+                (key, "has the id or the payin_reference of a payment, which the engine settles")
+            }
+            (None, Some(key), _) => (key, "is there already with other content"),
+            (None, None, Some(key)) => (key, "is in another import under way, with other content"),
+            (None, None, None) => return Ok(()),
         };
         let same = |row: &NewSettlement| (row.merchant_id, row.settlement_id) == *key;
         let place = self.settlements.iter().rposition(same).map(|position| self.places[position].to_string());

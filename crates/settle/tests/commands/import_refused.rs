@@ -1,7 +1,8 @@
 //! `settle settlement import`: bad input names the line and the field, and nothing is half imported.
 
 use serde_json::{Value, json};
-use settle_testing::binary::{Settle, text};
+use settle_store::conformance::{fixtures, payments};
+use settle_testing::binary::{Settle, block_on, text};
 
 use crate::import::{array, line, lines, recorded};
 
@@ -14,6 +15,7 @@ on_both_stores! {
     a_conflict_names_the_line,
     a_conflict_in_a_later_batch_leaves_nothing,
     a_conflict_inside_the_file_names_the_line,
+    a_payment_is_named_with_its_line,
     an_unknown_merchant_is_named_with_its_line,
     a_line_without_a_merchant_is_named,
     an_unknown_field_is_named,
@@ -137,6 +139,18 @@ fn a_conflict_inside_the_file_names_the_line(settle: &Settle) {
     let other = line(Some(&merchant), 0, json!({ "payin_reference": "another" }));
     let reason = refused(settle, &merchant, &(lines(&merchant, 0..2) + &other));
     assert!(reason.contains("line 3: settlement_id: "), "{reason}");
+}
+
+/// In one transaction and in steps.
+fn a_payment_is_named_with_its_line(settle: &Settle) {
+    let merchant = settle.merchant();
+    let payment = payments::payment_of(merchant.parse().unwrap(), "payin-1", fixtures::at(0));
+    block_on(async { payments::create(&*settle.store(), std::slice::from_ref(&payment)).await });
+    for lines in [lines(&merchant, 0..3), lines(&merchant, 0..1_500)] {
+        let reason = refused(settle, &merchant, &lines);
+        assert!(reason.contains("line 2: settlement_id: "), "{reason}");
+        assert!(reason.contains("payin_reference of a payment"), "{reason}");
+    }
 }
 
 fn an_unknown_merchant_is_named_with_its_line(settle: &Settle) {

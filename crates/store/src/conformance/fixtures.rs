@@ -62,11 +62,22 @@ pub async fn merchant(store: &dyn Store) -> MerchantId {
 /// A settlement completed at the given time.
 #[must_use]
 pub fn settlement(merchant: MerchantId, id: SettlementId, completed_at: Timestamp) -> NewSettlement {
+    settlement_of(merchant, id, completed_at, "pix “1”\\")
+}
+
+/// A settlement of the given pay-in.
+#[must_use]
+pub fn settlement_of(
+    merchant: MerchantId,
+    id: SettlementId,
+    completed_at: Timestamp,
+    payin_reference: &str,
+) -> NewSettlement {
     let settlement = Settlement {
         settlement_id: id,
         completed_at: Some(completed_at),
         occurred_at: completed_at,
-        payin_reference: "pix “1”\\".to_owned(),
+        payin_reference: payin_reference.to_owned(),
         payout_reference: None,
         destination_reference: "wallet".to_owned(),
         incoming_currency: "BRL".to_owned(),

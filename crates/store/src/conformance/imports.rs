@@ -3,10 +3,11 @@
 use settle_domain::ids::{ImportId, MerchantId, SettlementId};
 use settle_domain::settlement::Origin;
 
-use super::fixtures::{at, merchant, pricing, record, settlement, settlements, unique_uuid};
+use super::fixtures::{at, merchant, pricing, record, settlement, settlement_of, settlements, unique_uuid};
+use super::payments::{create, payment_of, try_create};
 use crate::{
-    BATCH_MAX, IMPORTS_MAX, Import, ImportState, ImportStep, MerchantLock, NewSettlement, RecordedBatch,
-    StagedBatch, Store, Tx,
+    BATCH_MAX, IMPORTS_MAX, Import, ImportState, ImportStep, MerchantLock, NewSettlement, PaymentCreated,
+    RecordedBatch, StagedBatch, Store, Tx,
 };
 
 /// As many new settlements of a merchant, in no order of their ids.
@@ -161,6 +162,42 @@ pub async fn an_import_is_recorded_in_steps(store: &dyn Store) {
     assert_eq!(remembered, [unchecked.1], "that it was not checked");
     forget(store, import).await;
     assert_eq!(store.import_list().await.unwrap(), []);
+}
+
+/// A payment that is there is in the way of staging; what is staged is in the way of a payment, until it is
+/// discarded, and is recorded without another look.
+pub async fn staged_settlements_and_payments_are_in_each_others_way(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let reference = |what: &str| format!("{what} of {owner}");
+    let of = |what: &str| settlement_of(owner, SettlementId(unique_uuid()), at(1), &reference(what));
+    let there = payment_of(owner, &reference("there"), at(1));
+    create(store, std::slice::from_ref(&there)).await;
+    let import = begin(store).await;
+    let with_id = settlement(owner, SettlementId(there.payment_id.0), at(1));
+    for one in [of("there"), with_id] {
+        let batch = try_stage(store, import, &[of("free"), one.clone()]).await.unwrap();
+        let payments = vec![key(&one)];
+        let expected = StagedBatch { conflicting: payments.clone(), payments, ..StagedBatch::default() };
+        assert_eq!(batch, expected);
+    }
+    let by_id = payment_of(owner, &reference("by id"), at(1));
+    let rows = [of("staged"), settlement(owner, SettlementId(by_id.payment_id.0), at(1))];
+    let staged = [payment_of(owner, &reference("staged"), at(1)), by_id];
+    assert_eq!(stage(store, import, &rows).await, 2);
+    for payment in &staged {
+        assert_eq!(try_create(store, payment).await, PaymentCreated::Conflict);
+    }
+    assert!(discard(store, import).await);
+    for payment in &staged {
+        assert_eq!(try_create(store, payment).await, PaymentCreated::New);
+    }
+    delete(store, import).await;
+    let import = begin(store).await;
+    assert_eq!(stage(store, import, &rows).await, 2);
+    assert!(accept(store, import, 2).await);
+    assert_eq!(try_create(store, &staged[0]).await, PaymentCreated::Conflict);
+    assert_eq!(step(store, import, 10).await.recorded, 2);
+    assert_eq!(try_create(store, &staged[0]).await, PaymentCreated::Conflict);
 }
 
 /// A discarded import is never accepted, and stages nothing more. Its rows are in nobody's way.

@@ -130,11 +130,13 @@ macro_rules! conformance_suite {
                 other_content_conflicts,
                 repetitions_inside_a_batch,
                 what_was_recorded_unchecked_is_remembered,
+                a_payments_id_or_pay_in_conflicts,
                 deep_pages_agree_with_a_walk,
                 an_unknown_merchant_has_no_page,
             }
             imports {
                 an_import_is_recorded_in_steps,
+                staged_settlements_and_payments_are_in_each_others_way,
                 nothing_of_a_discarded_import_is_recorded,
                 what_is_there_is_not_staged,
                 other_content_is_not_staged,
@@ -226,6 +228,8 @@ macro_rules! conformance_suite {
             }
             payments {
                 a_pay_in_is_one_payment,
+                a_pay_in_that_was_recorded_by_hand_is_no_payment,
+                a_completed_payment_that_comes_again_is_the_same,
                 repetitions_inside_a_batch_of_payments,
                 a_change_needs_the_present_version,
                 a_claim_takes_the_first_payments_due,

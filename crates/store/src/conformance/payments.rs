@@ -5,15 +5,16 @@ use std::time::Duration;
 use settle_domain::actor::Actor;
 use settle_domain::corridor::{Corridor, CorridorTerms};
 use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
-use settle_domain::payment::StateName;
+use settle_domain::payment::{PayIn, StateName};
 use settle_domain::pricing::CorridorPricing;
 use settle_domain::reason::{Blocked, Reason};
+use settle_domain::settlement::Origin;
 use settle_domain::time::Timestamp;
 
-use super::fixtures::{at, merchant, record, settlement, unique_uuid};
+use super::fixtures::{at, merchant, record, settlement, settlement_of, unique_uuid};
 use crate::{
-    Ask, DueTime, NewCorridor, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter, PaymentRow,
-    PaymentStanding, Shard, StepRow, Store,
+    Ask, DueTime, NewCorridor, NewSettlement, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter,
+    PaymentRow, PaymentStanding, RecordedBatch, Shard, StepRow, Store,
 };
 
 /// A payment that has just come in, due at once.
@@ -37,6 +38,24 @@ pub fn payment(merchant_id: MerchantId, reference: &str, created_at: Timestamp) 
             progress: r#"{"steps": 1}"#.to_owned(),
         },
     }
+}
+
+/// A payment of the given pay-in, which has the id of that.
+#[must_use]
+pub fn payment_of(merchant_id: MerchantId, payin_reference: &str, created_at: Timestamp) -> PaymentRow {
+    let payin = PayIn::new(None, payin_reference.to_owned()).unwrap();
+    PaymentRow {
+        payment_id: PaymentId::of(merchant_id, &payin),
+        payin_reference: payin_reference.to_owned(),
+        ..payment(merchant_id, "", created_at)
+    }
+}
+
+/// What would become of a payment, in a transaction that is dropped.
+pub async fn try_create(store: &dyn Store, row: &PaymentRow) -> PaymentCreated {
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[row.merchant_id]).await.unwrap();
+    tx.payment_create_many(&lock, std::slice::from_ref(row)).await.unwrap()[0]
 }
 
 /// Creates payments, and commits.
@@ -89,12 +108,48 @@ pub async fn a_pay_in_is_one_payment(store: &dyn Store) {
     let recorded = payment(two, "pix 2", at(3));
     record(store, &[settlement(two, SettlementId(recorded.payment_id.0), at(3))]).await;
     for conflicting in [other_content, other_merchant, recorded] {
-        let mut tx = store.begin().await.unwrap();
-        let lock = tx.merchant_lock(&[conflicting.merchant_id]).await.unwrap();
-        let created = tx.payment_create_many(&lock, std::slice::from_ref(&conflicting)).await.unwrap();
-        assert_eq!(created, [PaymentCreated::Conflict], "{conflicting:?}");
+        assert_eq!(try_create(store, &conflicting).await, PaymentCreated::Conflict, "{conflicting:?}");
     }
     assert_eq!(store.payment_find(one, first.payment_id).await.unwrap().as_ref(), Some(&first), "unchanged");
+}
+
+/// A settlement that was recorded by hand with a payment's pay-in is in its way, in its merchant alone: a
+/// record names no receiving account, and stands for the default one.
+pub async fn a_pay_in_that_was_recorded_by_hand_is_no_payment(store: &dyn Store) {
+    let (owner, other) = (merchant(store).await, merchant(store).await);
+    let reference = &format!("pix of {owner}");
+    record(store, &[settlement_of(owner, SettlementId(unique_uuid()), at(1), reference)]).await;
+    let payment = payment_of(owner, reference, at(2));
+    assert_eq!(try_create(store, &payment).await, PaymentCreated::Conflict);
+    let elsewhere = PaymentRow { payin_source: "account 2".to_owned(), ..payment.clone() };
+    let unlike = payment_of(owner, &format!("{reference}!"), at(2));
+    let of_other = payment_of(other, reference, at(2));
+    for free in [elsewhere, unlike, of_other] {
+        assert_eq!(try_create(store, &free).await, PaymentCreated::New, "{free:?}");
+    }
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[owner, other]).await.unwrap();
+    let batch = [payment_of(other, "first", at(2)), payment, payment_of(owner, "last", at(2))];
+    let created = tx.payment_create_many(&lock, &batch).await.unwrap();
+    assert_eq!(created, [PaymentCreated::New, PaymentCreated::Conflict, PaymentCreated::New]);
+}
+
+/// What the engine has completed is the same payment when it comes again, and its settlement is the same
+/// when somebody records it by hand.
+pub async fn a_completed_payment_that_comes_again_is_the_same(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let payment = payment_of(owner, &format!("pix of {owner}"), at(1));
+    create(store, std::slice::from_ref(&payment)).await;
+    let id = SettlementId(payment.payment_id.0);
+    let by_hand = settlement_of(owner, id, at(2), &payment.payin_reference);
+    let completed = NewSettlement { origin: Origin::Payment, ..by_hand.clone() };
+    let batch = record(store, std::slice::from_ref(&completed)).await;
+    assert_eq!(batch, RecordedBatch { recorded: vec![(owner, id)], ..RecordedBatch::default() });
+    assert_eq!(try_create(store, &payment).await, PaymentCreated::Same);
+    assert_eq!(record(store, &[by_hand]).await, RecordedBatch::default());
+    let elsewhere =
+        PaymentRow { payment_id: PaymentId(unique_uuid()), payin_source: "account 2".to_owned(), ..payment };
+    assert_eq!(try_create(store, &elsewhere).await, PaymentCreated::New, "a pay-in of another account");
 }
 
 /// Twice in one batch is created once.

@@ -4,7 +4,10 @@ use settle_domain::ids::{MerchantId, SettlementId};
 use settle_domain::settlement::{Origin, Record};
 use uuid::Uuid;
 
-use super::fixtures::{at, merchant, page, pricing, record, settlement, settlements, unique_uuid};
+use super::fixtures::{
+    at, merchant, page, pricing, record, settlement, settlement_of, settlements, unique_uuid,
+};
+use super::payments::{create, payment_of};
 use crate::slices::SLICE_ROWS_MAX;
 use crate::{NewSettlement, RecordedBatch, Store, StoreError};
 
@@ -133,6 +136,39 @@ pub async fn what_was_recorded_unchecked_is_remembered(store: &dyn Store) {
     assert_eq!(store.settlement_unchecked(owner, None, 10).await.unwrap(), [id(1), id(3)], "as it was");
     let page = settlements(store, owner, 50, 0).await;
     assert_eq!((page.rows[0].as_str().contains("unchecked"), page.total), (false, 4));
+}
+
+/// Nobody records by hand what the engine settles: a payment's id, or its pay-in at the default account.
+pub async fn a_payments_id_or_pay_in_conflicts(store: &dyn Store) {
+    let (owner, other) = (merchant(store).await, merchant(store).await);
+    let reference = &format!("pix of {owner}");
+    let payment = payment_of(owner, reference, at(1));
+    let fresh = || SettlementId(unique_uuid());
+    let with_id = settlement(owner, SettlementId(payment.payment_id.0), at(2));
+    let with_payin = settlement_of(owner, fresh(), at(2), reference);
+    let both = settlement_of(owner, with_id.settlement_id, at(2), reference);
+    let of_other = settlement_of(other, with_id.settlement_id, at(2), reference);
+    let free = settlement(owner, fresh(), at(2));
+    let unlike = settlement_of(owner, fresh(), at(2), &format!("{reference}!"));
+    create(store, std::slice::from_ref(&payment)).await;
+    for one in [&with_id, &with_payin, &both] {
+        let batch = try_record(store, &[free.clone(), one.clone(), of_other.clone()]).await;
+        assert_eq!(batch.payments, keys(std::slice::from_ref(one)));
+        assert_eq!(batch.conflicting, batch.payments);
+    }
+    let completed = NewSettlement { origin: Origin::Payment, ..both };
+    for allowed in [free, unlike, of_other, completed] {
+        let batch = try_record(store, std::slice::from_ref(&allowed)).await;
+        assert_eq!(batch, RecordedBatch { recorded: keys(&[allowed]), ..RecordedBatch::default() });
+    }
+}
+
+/// What becomes of settlements, in a transaction that is dropped.
+async fn try_record(store: &dyn Store, rows: &[NewSettlement]) -> RecordedBatch {
+    let merchants: Vec<MerchantId> = rows.iter().map(|row| row.merchant_id).collect();
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&merchants).await.unwrap();
+    tx.settlement_record_many(&lock, rows).await.unwrap()
 }
 
 /// Rows come in any order; pages are read at every depth around the slices' edges.

@@ -68,7 +68,7 @@ async fn stage(
         let batch = Batch::new(lines);
         let pace = Pace::begin(outbox);
         let staged = staging.stage(&batch.settlements).await?.ok_or_else(discarded)?;
-        batch.refuse(&staged.conflicting, &staged.reserved)?;
+        batch.refuse(&staged.conflicting, &staged.payments, &staged.reserved)?;
         pace.rest().await;
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use settle_domain::ids::ImportId;
-use settle_store::conformance::fixtures;
+use settle_store::conformance::{fixtures, payments};
 
 use crate::operator::client::{OperatorClient, completed, details, seen, send};
 use crate::service::Setup;
@@ -18,6 +18,7 @@ on_both_stores! {
     an_unknown_merchant_is_named,
     other_content_is_a_conflict,
     other_content_than_an_import_has_staged_is_refused,
+    a_payments_id_or_pay_in_is_a_conflict,
     two_contents_in_one_list_are_a_conflict,
     one_bad_settlement_keeps_all_others_out,
     refusals_are_translated_and_details_are_not,
@@ -231,6 +232,33 @@ async fn other_content_than_an_import_has_staged_is_refused(setup: Setup) {
     tx.commit().await.unwrap();
     client.post(&posted).await.refused(409, "conflict");
     assert_eq!(seen(&merchant).await, (0, 0));
+}
+
+/// What the engine settles, nobody records by hand.
+async fn a_payments_id_or_pay_in_is_a_conflict(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let (merchant, stranger) = (client.notified_merchant().await, client.service.merchant().await);
+    let payment = payments::payment_of(merchant.id, "pix 4711", fixtures::at(0));
+    payments::create(&*client.service.store, std::slice::from_ref(&payment)).await;
+    let with_id = completed(&merchant, json!({ "settlement_id": payment.payment_id.to_string() }));
+    let with_payin = completed(&merchant, json!({ "payin_reference": "pix 4711" }));
+    let free = completed(&merchant, json!({ "payin_reference": "pix 4712" }));
+    let text = |one: &Value| {
+        let id = one["settlement_id"].as_str().unwrap();
+        format!(
+            "settlement_id: settlement {id} of merchant {} has the id or the payin_reference of a payment, \
+             which the engine settles",
+            merchant.id
+        )
+    };
+    for one in [&with_id, &with_payin] {
+        assert_eq!(details(&client.post(one).await, 409, "conflict"), [text(one)]);
+    }
+    let found = details(&client.post(&json!([free, with_payin])).await, 409, "conflict");
+    assert_eq!(found, [format!("[1].{}", text(&with_payin))]);
+    assert_eq!(seen(&merchant).await, (0, 0));
+    client.post(&free).await.ok();
+    client.post(&completed(&stranger, json!({ "payin_reference": "pix 4711" }))).await.ok();
 }
 
 async fn two_contents_in_one_list_are_a_conflict(setup: Setup) {
