@@ -32,6 +32,7 @@ mod details;
 mod document;
 mod fields;
 mod keys;
+mod ledger;
 mod merchants;
 mod metrics;
 mod operations;

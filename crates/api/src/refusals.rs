@@ -41,6 +41,7 @@ pub(crate) enum Refusal {
     UnknownPayment,
     IllegalAct,
     UnknownProvider,
+    UnknownReport,
 }
 
 /// Why every operation of the merchant API can refuse a request, whatever it does.
@@ -121,6 +122,7 @@ impl Refusal {
             ),
             Self::UnknownPayment => own(ErrorCode::NotFound, "The merchant or its payment is unknown."),
             Self::UnknownProvider => own(ErrorCode::NotFound, "The settings have no such provider."),
+            Self::UnknownReport => own(ErrorCode::NotFound, "There is no such report."),
             Self::IllegalAct => illegal_act(),
         }
     }

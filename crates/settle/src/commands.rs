@@ -17,6 +17,7 @@ mod demo;
 mod desk;
 mod doctor;
 mod key;
+mod ledger;
 mod listen;
 mod master_key;
 mod merchant;
@@ -73,6 +74,9 @@ enum Command {
     Corridor(corridor::CorridorCommand),
     /// Hand pay-ins to the engine, see what became of them, and act on those that need a person
     Payment(payment::PaymentCommand),
+    /// See what is on the accounts, and whether the books and the providers agree
+    #[command(subcommand)]
+    Ledger(ledger::LedgerCommand),
     /// Import completed settlements
     #[command(subcommand)]
     Settlement(settlement::SettlementCommand),
@@ -221,6 +225,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Operator(command) => command.user(),
         Command::Delivery(command) => command.user(),
         Command::Corridor(command) => command.user(),
+        Command::Ledger(command) => command.user(),
         _ => User::Command,
     };
     match command {
@@ -233,6 +238,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Operator(command) => command.run(Context::open(config, user).await?).await?,
         Command::MasterKey(command) => command.run(config).await?,
         Command::Corridor(command) => command.run(Context::open(config, user).await?).await?,
+        Command::Ledger(command) => return command.run(Context::open(config, user).await?).await,
         Command::Payment(command) => command.run(&config).await?,
         Command::Settlement(command) => command.run(Context::open(config, user).await?).await?,
         Command::Bench(_)

@@ -29,6 +29,7 @@ const OPERATOR_API: Surface = Surface {
             "Pay-ins on their way: quoted, converted, paid out, and what an operator does about them.",
         ),
         ("Providers", "The systems outside that quote, convert, pay out and refund."),
+        ("Ledger", "What is on the accounts, and whether providers agree with it."),
         ("Health", "Whether the service works, and how."),
     ],
     credential: [

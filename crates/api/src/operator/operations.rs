@@ -3,7 +3,7 @@
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{OperatorState, corridors, keys, merchants, metrics, payments, providers, settlements};
+use super::{OperatorState, corridors, keys, ledger, merchants, metrics, payments, providers, settlements};
 
 /// The routes of the operations, with what each says of itself for the document.
 pub(super) fn operations() -> OpenApiRouter<OperatorState> {
@@ -24,6 +24,9 @@ pub(super) fn operations() -> OpenApiRouter<OperatorState> {
         .routes(routes!(payments::resolve_payment))
         .routes(routes!(providers::list_providers))
         .routes(routes!(providers::show_provider, providers::set_provider))
+        .routes(routes!(ledger::list_balances))
+        .routes(routes!(ledger::list_reports))
+        .routes(routes!(ledger::list_findings))
 }
 
 /// What asks for no token.

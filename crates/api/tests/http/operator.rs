@@ -19,6 +19,7 @@ use crate::service::Setup;
 mod authentication;
 mod client;
 mod keys;
+mod ledger;
 mod limits;
 mod listener;
 mod merchants;

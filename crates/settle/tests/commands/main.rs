@@ -38,6 +38,7 @@ mod import;
 mod import_refused;
 mod import_steps;
 mod key;
+mod ledger;
 mod listen;
 mod listening;
 mod master_key;
