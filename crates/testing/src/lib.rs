@@ -3,6 +3,7 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`chance`] | random draws that depend only on a seed |
+//! | [`secrecy`] | what no byte for a merchant may contain |
 //! | [`proxy`] | a proxy that swallows the connections through it |
 //! | [`virtual_time`] | waiting under a paused clock |
 //! | [`on_both_stores!`] | a test on SQLite and one on PostgreSQL of each named function |
@@ -25,6 +26,7 @@
 pub mod binary;
 pub mod chance;
 pub mod proxy;
+pub mod secrecy;
 #[cfg(feature = "binary")]
 pub mod serving;
 pub mod virtual_time;

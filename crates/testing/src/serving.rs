@@ -12,6 +12,7 @@ use serde_json::Value;
 pub use rustix::process::Signal;
 
 use crate::binary::Settle;
+use crate::secrecy::internal_names_in;
 
 /// How long a test waits for the service before the test fails.
 pub const PATIENCE: Duration = Duration::from_secs(50);
@@ -154,12 +155,17 @@ impl Answer {
     }
 }
 
-/// Sends a request and reads its answer. An empty key sends none.
+/// Sends a request and reads its answer, which shows a merchant nothing internal. An empty key sends none.
 pub fn ask(address: SocketAddr, method: &str, path: &str, key: &str, body: &str) -> Answer {
     let authorization = format!("Bearer {key}");
     let headers: &[(&str, &str)] =
         if key.is_empty() { &[] } else { &[("authorization", authorization.as_str())] };
-    answer(send(address, method, path, headers, body))
+    let answer = answer(send(address, method, path, headers, body));
+    if key.starts_with("sk_") {
+        let internal = internal_names_in(&format!("{}\n{}", answer.head, answer.body));
+        assert!(internal.is_empty(), "a merchant sees {internal:?}: {answer:?}");
+    }
+    answer
 }
 
 /// Sends a request without waiting for its answer.

@@ -51,5 +51,6 @@ mod private;
 mod rebinding;
 mod receivers;
 mod sandbox;
+mod secrecy;
 mod serve;
 mod shell;

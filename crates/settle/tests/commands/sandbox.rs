@@ -15,13 +15,13 @@ use crate::BINARY;
 use crate::listening::Lines;
 
 /// A running sandbox, killed at the end of the test or before.
-struct Running {
+pub struct Running {
     child: Child,
-    address: SocketAddr,
+    pub address: SocketAddr,
 }
 
 impl Running {
-    fn start(settle: &Settle, arguments: &[&str]) -> Running {
+    pub fn start(settle: &Settle, arguments: &[&str]) -> Running {
         let given: Vec<&str> =
             ["sandbox", "--listen", "127.0.0.1:0"].iter().chain(arguments).copied().collect();
         let mut command = settle.command(&given);
