@@ -38,6 +38,7 @@ mod metrics;
 mod operations;
 mod pages;
 mod payments;
+mod proposals;
 mod providers;
 mod settlements;
 
@@ -60,6 +61,8 @@ pub struct OperatorState {
     pub recorder: Recorder,
     /// What the settlement engine works with.
     pub means: Means,
+    /// Whether what cannot be undone needs two people.
+    pub two_people: bool,
     /// What providers sign their hints with.
     pub provider_secrets: Arc<BTreeMap<ProviderName, ProviderSecret>>,
     /// Tells the engine of this process that something is to be done.

@@ -42,6 +42,7 @@ pub(crate) enum Refusal {
     IllegalAct,
     UnknownProvider,
     UnknownReport,
+    UnknownProposal,
 }
 
 /// Why every operation of the merchant API can refuse a request, whatever it does.
@@ -121,6 +122,7 @@ impl Refusal {
                  them. Nothing was done.",
             ),
             Self::UnknownPayment => own(ErrorCode::NotFound, "The merchant or its payment is unknown."),
+            Self::UnknownProposal => own(ErrorCode::NotFound, "The proposal is unknown."),
             Self::UnknownProvider => own(ErrorCode::NotFound, "The settings have no such provider."),
             Self::UnknownReport => own(ErrorCode::NotFound, "There is no such report."),
             Self::IllegalAct => illegal_act(),

@@ -79,6 +79,8 @@ macro_rules! timed_id {
 timed_id! {
     /// A comparison of a provider's operations with ours.
     ReportId,
+    /// An act on a payment that waits for a second person.
+    ProposalId,
     /// A merchant: it owns settlements, keys and at most one webhook endpoint.
     MerchantId,
     /// An API key of a merchant.

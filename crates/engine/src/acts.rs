@@ -18,6 +18,8 @@ use crate::wake::EngineWake;
 use crate::words;
 use crate::writer::Written;
 
+pub mod proposals;
+
 /// Why an act did nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ActError {
@@ -33,6 +35,15 @@ pub enum ActError {
     /// The provider did not say that it will never begin the operation: one person's word is not enough.
     #[error("the provider does not confirm that nothing was done: two people must say so")]
     Unconfirmed,
+    /// The provider says that it has begun the operation and is still at it.
+    #[error("the provider is still at it: its word comes")]
+    StillProcessing,
+    /// Whoever proposed it cannot approve it.
+    #[error("it is your own proposal: somebody else must approve it")]
+    OwnProposal,
+    /// Somebody has approved the proposal, or it is older than a day.
+    #[error("the proposal was approved already, or has expired")]
+    Expired,
     /// Something is missing.
     #[error("{0}")]
     Lacking(&'static str),
@@ -47,9 +58,10 @@ impl ActError {
     pub fn code(&self) -> ErrorCode {
         match self {
             ActError::Unknown => ErrorCode::NotFound,
-            ActError::Stale(_) => ErrorCode::Conflict,
+            ActError::Stale(_) | ActError::Expired => ErrorCode::Conflict,
             ActError::Illegal(fault) => fault.code,
-            ActError::Unconfirmed => ErrorCode::Forbidden,
+            ActError::Unconfirmed | ActError::OwnProposal => ErrorCode::Forbidden,
+            ActError::StillProcessing => ErrorCode::ProviderStillProcessing,
             ActError::Lacking(_) => ErrorCode::AdminValidationFailed,
             ActError::Store(_) => ErrorCode::InternalError,
         }
@@ -88,6 +100,40 @@ pub async fn hint(means: &Means, wake: &EngineWake, operation: OperationId) -> R
     Ok(())
 }
 
+/// How many people stand behind an act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum People {
+    /// Whoever acts, alone.
+    One,
+    /// One proposed it, another approved it: their word counts where the provider gives none.
+    Two,
+}
+
+/// Says whether an act is allowed on the version of a payment that its operator saw. Nothing is done.
+pub async fn judged(
+    means: &Means,
+    (merchant, payment): (MerchantId, PaymentId),
+    version: u64,
+    deed: &Deed,
+) -> Result<(), ActError> {
+    let case = seen(means, merchant, payment, version).await?;
+    let corridor = means.corridor(&case).await?;
+    let told = case.awaited().map(|place| means.told(&case, place, corridor.as_deref()));
+    Advance::acted(case.clone(), deed, told.as_ref(), means.clock.now())?;
+    Ok(())
+}
+
+/// The payment, if it is as the operator saw it.
+async fn seen(
+    means: &Means,
+    merchant: MerchantId,
+    payment: PaymentId,
+    version: u64,
+) -> Result<Case, ActError> {
+    let case = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
+    if case.payment.version == version { Ok(case) } else { Err(ActError::Stale(case.payment.version)) }
+}
+
 /// Does what an operator wants with the version of a payment that it saw. Gives the payment as it is then.
 pub async fn act(
     means: &Means,
@@ -95,11 +141,9 @@ pub async fn act(
     (merchant, payment): (MerchantId, PaymentId),
     version: u64,
     deed: &Deed,
+    people: People,
 ) -> Result<Case, ActError> {
-    let case = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
-    if case.payment.version != version {
-        return Err(ActError::Stale(case.payment.version));
-    }
+    let case = seen(means, merchant, payment, version).await?;
     let corridor = means.corridor(&case).await?;
     let told = case.questioned().map(|place| means.told(&case, place, corridor.as_deref()));
     let now = means.clock.now();
@@ -110,13 +154,19 @@ pub async fn act(
     {
         let tracked = &case.operations[place];
         let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
-        let station = means.providers.find(&operation.provider).ok_or(ActError::Unconfirmed)?;
-        let seen = station.void(operation.operation_id).await;
-        let (verdict, report) = words::of_void(seen, &operation.request, case.promise().as_ref(), instance);
-        if verdict == Seen::VoidFailed || matches!(verdict, Seen::Voided(Answer::Pending)) {
-            return Err(ActError::Unconfirmed);
+        let (verdict, report) = match means.providers.find(&operation.provider) {
+            Some(station) => {
+                let seen = station.void(operation.operation_id).await;
+                words::of_void(seen, &operation.request, case.promise().as_ref(), instance)
+            }
+            None => (Seen::VoidFailed, None),
+        };
+        match (verdict, people) {
+            (Seen::Voided(Answer::Pending), _) => return Err(ActError::StillProcessing),
+            (Seen::VoidFailed, People::One) => return Err(ActError::Unconfirmed),
+            (Seen::VoidFailed, People::Two) => {}
+            _ => advance = Advance::seen(case, place, verdict, report.as_ref(), told, means.clock.now())?,
         }
-        advance = Advance::seen(case, place, verdict, report.as_ref(), told, means.clock.now())?;
     }
     match means.writer.write(advance, None).await.map_err(ActError::Store)? {
         Written::Done(case, _) => {

@@ -199,7 +199,7 @@ async fn dispatch(cli: Cli) -> Result<ExitCode, CommandError> {
         Command::Completions(command) => command.run()?,
         Command::Man(command) => command.run()?,
         Command::Listen(command) => command.run().await?,
-        Command::Demo(command) => command.run().await?,
+        Command::Demo(command) => Box::pin(command.run()).await?,
         Command::Sandbox(command) => command.run().await?,
         Command::Provider(command) => return command.run(cli.config.as_deref()).await,
         Command::Bench(command) => command.run().await?,

@@ -44,6 +44,7 @@ mod migrations;
 mod operations;
 mod operators;
 mod payments;
+mod proposals;
 mod providers;
 mod queue;
 mod reports;
@@ -144,6 +145,7 @@ pub fn statements() -> Vec<Statement> {
         providers::STATEMENTS,
         jobs::STATEMENTS,
         reports::STATEMENTS,
+        proposals::STATEMENTS,
         hosts::STATEMENTS,
     ]
     .concat()

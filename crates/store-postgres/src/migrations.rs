@@ -16,6 +16,7 @@ const FILES: [(i64, &str, &str); 10] = [
     (8, "reconciliation", include_str!("../migrations/0008_reconciliation.sql")),
     (9, "origins", include_str!("../migrations/0009_origins.sql")),
     (10, "providers", include_str!("../migrations/0010_providers.sql")),
+    (11, "proposals", include_str!("../migrations/0011_proposals.sql")),
 ];
 
 /// All steps.

@@ -48,6 +48,7 @@ mod migrations;
 mod operations;
 mod operators;
 mod payments;
+mod proposals;
 mod providers;
 mod query;
 mod queue;
@@ -103,6 +104,7 @@ pub fn statements() -> Vec<Statement> {
         providers::STATEMENTS,
         jobs::STATEMENTS,
         reports::STATEMENTS,
+        proposals::STATEMENTS,
     ]
     .concat()
 }

@@ -23,6 +23,7 @@ const STEPS: [&str; 10] = [
     include_str!("../migrations/0008_reconciliation.sql"),
     include_str!("../migrations/0009_origins.sql"),
     include_str!("../migrations/0010_providers.sql"),
+    include_str!("../migrations/0011_proposals.sql"),
 ];
 
 settle_store::statements! {

@@ -49,6 +49,7 @@ mod merchants;
 mod operations;
 mod operators;
 mod payments;
+mod proposals;
 mod providers;
 mod queue;
 mod reports;
@@ -91,6 +92,7 @@ pub use payments::{
     LatePayment, PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter,
     PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, StepRow,
 };
+pub use proposals::{Proposal, ProposalReads, ProposalWrites};
 pub use providers::{ProviderPause, ProviderReads, ProviderWrites};
 pub use queue::{
     Ask, Claimed, Claims, DUE_LAG, DueMerchant, DueTime, Duty, LeaseToken, Leases, Presence, QueueDepth,
@@ -124,6 +126,7 @@ pub trait Reads:
     + BalanceReads
     + ReportReads
     + ProviderReads
+    + ProposalReads
     + Send
     + Sync
 {
@@ -147,6 +150,7 @@ impl<T> Reads for T where
         + BalanceReads
         + ReportReads
         + ProviderReads
+        + ProposalReads
         + Send
         + Sync
 {
@@ -173,6 +177,7 @@ pub trait Tx:
     + ProviderWrites
     + JobWrites
     + ReportWrites
+    + ProposalWrites
     + Send
 {
     /// Makes all writes durable at once.

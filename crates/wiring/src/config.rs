@@ -168,6 +168,8 @@ pub struct Engine {
     /// The longest.
     #[serde(deserialize_with = "text::duration")]
     pub retry_max: Duration,
+    /// Whether what an operator cannot undo needs a second person.
+    pub two_people: bool,
 }
 
 /// Alerts.

@@ -3,7 +3,9 @@
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{OperatorState, corridors, keys, ledger, merchants, metrics, payments, providers, settlements};
+use super::{
+    OperatorState, corridors, keys, ledger, merchants, metrics, payments, proposals, providers, settlements,
+};
 
 /// The routes of the operations, with what each says of itself for the document.
 pub(super) fn operations() -> OpenApiRouter<OperatorState> {
@@ -22,6 +24,8 @@ pub(super) fn operations() -> OpenApiRouter<OperatorState> {
         .routes(routes!(payments::cancel_payment))
         .routes(routes!(payments::return_payment))
         .routes(routes!(payments::resolve_payment))
+        .routes(routes!(proposals::list_proposals))
+        .routes(routes!(proposals::approve_proposal))
         .routes(routes!(providers::list_providers))
         .routes(routes!(providers::show_provider, providers::set_provider))
         .routes(routes!(ledger::list_balances))

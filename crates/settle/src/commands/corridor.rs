@@ -131,7 +131,7 @@ impl CorridorCommand {
 impl Set {
     async fn run(self, context: &Context) -> Result<(), CommandError> {
         let (merchant_id, format) = (self.merchant_id, self.format);
-        let (incoming, outgoing, provider) = (self.incoming, self.outgoing, self.provider.clone());
+        let (incoming, outgoing) = (self.incoming, self.outgoing);
         let new = self.agreed()?;
         let mut tx = context.store.begin().await?;
         let lock = tx.merchant_lock(&[merchant_id]).await?;
@@ -143,17 +143,9 @@ impl Set {
         let key = settle_store::CorridorKey { merchant_id, incoming, outgoing };
         let stored = context.store.corridor_version(key, version).await?;
         let printed = stored.map(Printed::from);
-        output::print(format, &printed, || {
+        Ok(output::print(format, &printed, || {
             format!("Corridor {incoming} to {outgoing}, version {}, of merchant {merchant_id}", version.0)
-        })?;
-        if !context.config.providers.contains_key(&provider) {
-            let name = provider.to_string().to_uppercase();
-            output::print_note(&format!(
-                "The settings here have no provider {provider}: the service needs SETTLE_PROVIDERS__{name}__URL and \
-                 SETTLE_PROVIDERS__{name}__SECRET"
-            ))?;
-        }
-        Ok(())
+        })?)
     }
 
     fn agreed(self) -> Result<NewCorridor, CommandError> {

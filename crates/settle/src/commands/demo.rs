@@ -6,10 +6,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::{Args, ColorChoice};
-use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::Wake;
+use settle_provider::signing::ProviderSecret;
+use settle_sandbox::{Sandbox, SandboxSettings};
 use settle_wiring::config::{self, Config, parse_duration};
+use settle_wiring::system::{SystemClock, SystemEntropy};
 use settle_wiring::{Context, User};
+use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 
 use super::CommandError;
@@ -18,17 +21,21 @@ use super::serve::dev::wanted_or_free;
 use super::serve::{Bound, Serve, start_metrics, stop_signal, stopped};
 use crate::logging;
 
-mod settlements;
+mod operator;
+mod payments;
 mod shops;
 mod story;
 mod voice;
 
+use operator::Operator;
 use shops::Town;
 use voice::Voice;
 
 /// The ports that the demo tries first: those that the README names.
 const API_PORT: u16 = 8080;
 const OPERATOR_PORT: u16 = 8081;
+/// What the service and the sandbox sign with: nothing real passes between them.
+const SANDBOX_SECRET: &str = "demo";
 
 #[derive(Debug, Args)]
 pub(super) struct Demo {
@@ -52,7 +59,10 @@ impl Demo {
         let at = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let (api, operator) = (wanted_or_free(at(API_PORT)).await?, wanted_or_free(at(OPERATOR_PORT)).await?);
         let (api_address, operator_address) = (api.local_addr()?, operator.local_addr()?);
-        let config = settings(folder.path(), api_address, operator_address)?;
+        let provider = TcpListener::bind(at(0)).await?;
+        let provider_address = provider.local_addr()?;
+        let config = settings(folder.path(), api_address, operator_address, provider_address)?;
+        let sandbox = sandbox()?;
         logging::start(&config)?;
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone(), Duration::ZERO)?;
@@ -64,12 +74,11 @@ impl Demo {
         let (voice, mut failure) = Voice::new(self.json, self.color);
         let voice = Arc::new(voice);
 
-        let (store, wake) = (context.store.clone(), Wake::default());
-        let recorder = Recorder::start(context.service_outbox(wake.clone()));
+        let store = context.store.clone();
         let (end, ending) = watch::channel(false);
         let (is_ready, ready) = oneshot::channel();
         let bound = Bound { api: Some(api), operator: Some(operator) };
-        let service = Serve::on(bound, is_ready).serve(context, metrics, wake, ending, draining);
+        let service = Serve::on(bound, is_ready).serve(context, metrics, Wake::default(), ending, draining);
         let stopping = async {
             tokio::select! {
                 () = stopped(stop) => {}
@@ -89,13 +98,19 @@ impl Demo {
                 access.print()?;
             }
             voice.say(&story::welcome(&access, &town.shops[2].key));
-            town.live(&*store, &recorder, &access.api_url, &voice).await;
+            let operator = Operator {
+                listener: operator_address,
+                token: access.operator_token.clone(),
+                sandbox: provider_address,
+            };
+            town.live(store, &operator, &access.api_url, &voice).await;
             Ok::<(), CommandError>(())
         };
         // The service must stop in order before its folder is removed.
         tokio::select! {
             served = service => served?,
             told = telling => told?,
+            ended = sandbox.serve(provider, std::future::pending()) => ended?,
             () = stopping => {}
         }
         folder.close()?;
@@ -105,7 +120,12 @@ impl Demo {
 }
 
 /// Settings of the demo's own, whatever this machine has set: the demo touches only its own folder.
-fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> Result<Config, CommandError> {
+fn settings(
+    folder: &std::path::Path,
+    api: SocketAddr,
+    operator: SocketAddr,
+    provider: SocketAddr,
+) -> Result<Config, CommandError> {
     let file = folder.join("settle.toml");
     std::fs::write(&file, "")?;
     let set = |name: &str, value: String| (format!("SETTLE_{name}"), value);
@@ -119,11 +139,24 @@ fn settings(folder: &std::path::Path, api: SocketAddr, operator: SocketAddr) -> 
         set("WEBHOOK__RETRY_FIRST", "2s".to_owned()),
         set("WEBHOOK__RETRY_MAX", "8s".to_owned()),
         set("WEBHOOK__MAX_ATTEMPTS", "4".to_owned()),
+        set("PROVIDERS__SANDBOX__URL", format!("http://{provider}")),
+        set("PROVIDERS__SANDBOX__SECRET", SANDBOX_SECRET.to_owned()),
+        set("ENGINE__RETRY_FIRST", "2s".to_owned()),
         // The demo tells of deaths, and of everything else that is expected, in its own words.
         set("LOG__LEVEL", "error,settle_notify::alerts=off".to_owned()),
         set("LOG__FORMAT", "text".to_owned()),
     ];
     Ok(config::load(Some(&file), &environment)?.config)
+}
+
+/// A provider of which nobody gets money, and that forgets everything at the end.
+fn sandbox() -> Result<Sandbox, CommandError> {
+    let refused =
+        |what: &dyn std::fmt::Display| CommandError::Refused(format!("the demo's provider: {what}"));
+    let secret =
+        ProviderSecret::parse(SANDBOX_SECRET.to_owned()).map_err(|fault| refused(&fault.as_str()))?;
+    let settings = SandboxSettings { data: None, secret };
+    Sandbox::open(settings, Arc::new(SystemClock), &SystemEntropy).map_err(|fault| refused(&fault))
 }
 
 async fn lifetime(lifetime: Option<Duration>) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::ids::{MerchantId, PaymentId, ProposalId};
 use settle_domain::money::{Asset, Decimal};
 use settle_domain::payment::{Outcome, StateName};
 use settle_domain::provider::ProviderName;
@@ -56,6 +56,15 @@ enum Action {
     Cancel(Act),
     /// Say that what was paid out came back
     Returned(Act),
+    /// List what waits for a second person
+    Proposals(OutputFormat),
+    /// Approve what somebody else proposed: it is done at once
+    Approve {
+        /// Which proposal
+        proposal_id: ProposalId,
+        #[command(flatten)]
+        format: OutputFormat,
+    },
     /// Say, with evidence, what became of an operation that nobody knows the outcome of
     ///
     /// Whoever says that something was not done asks the provider first never to begin it. Where the provider
@@ -187,6 +196,15 @@ impl PaymentCommand {
             Action::Refund(act) => act.run(desk, config, "refund", json!({})).await,
             Action::Cancel(act) => act.run(desk, config, "cancel", json!({})).await,
             Action::Returned(act) => act.run(desk, config, "returned", json!({})).await,
+            Action::Proposals(format) => {
+                let listed = desk.get(config, "/operator/v1/proposals").await?;
+                Ok(output::print(format, &listed, || proposals(&listed))?)
+            }
+            Action::Approve { proposal_id, format } => {
+                let path = format!("/operator/v1/proposals/{proposal_id}/approve");
+                let done = desk.post(config, &path, &json!({})).await?;
+                Ok(output::print(format, &done, || story::told(&done))?)
+            }
             Action::Resolve { act, outcome, amount, provider_reference } => {
                 let own = json!({
                     "outcome": outcome.to_string(),
@@ -270,6 +288,19 @@ fn table(page: &Value) -> String {
     }
     let head = ["PAYMENT_ID", "MERCHANT_ID", "STATE", "REASON", "REFERENCE", "SINCE"];
     output::table(&head, &rows)
+}
+
+fn proposals(listed: &Value) -> String {
+    let row = |proposal: &Value| {
+        ["proposal_id", "act", "merchant_id", "payment_id", "proposed_by", "expires_at"]
+            .map(|name| proposal[name].as_str().unwrap_or("-").to_owned())
+            .to_vec()
+    };
+    let rows: Vec<Vec<String>> = listed["proposals"].as_array().into_iter().flatten().map(row).collect();
+    if rows.is_empty() {
+        return "Nothing waits for a second person.".to_owned();
+    }
+    output::table(&["PROPOSAL_ID", "ACT", "MERCHANT_ID", "PAYMENT_ID", "PROPOSED_BY", "EXPIRES_AT"], &rows)
 }
 
 fn row(payment: &Value) -> Vec<String> {

@@ -301,6 +301,7 @@ fn operator_state(
         operators,
         recorder,
         means,
+        two_people: context.config.engine.two_people,
         provider_secrets: Arc::new(settle_wiring::provider_secrets(&context.config)?),
         engine_wake,
         body_timeout,

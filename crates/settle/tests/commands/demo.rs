@@ -130,7 +130,7 @@ fn it_tells_the_story_of_a_delivery() {
     assert_eq!(deliveries.json()["deliveries"][0]["delivery_id"], Value::from(delivery(&arrived)));
     assert_eq!(test.json()["delivered"], true, "{test:?}");
     assert_eq!(dead.json()["total"], 0, "{dead:?}");
-    assert_eq!(settled.json()["notified"], 1, "{settled:?}");
+    assert_eq!(settled.json()["payments"][0]["created"], true, "{settled:?}");
     demo.line_with(&["test ", "good shop"]);
 
     let failed = demo.line_with(&["arrived ", "flaky shop", "attempt 1, answered 500"]);

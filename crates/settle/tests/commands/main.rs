@@ -47,6 +47,7 @@ mod merchant;
 mod migrate;
 mod openapi;
 mod operator;
+mod payment;
 mod private;
 mod rebinding;
 mod receivers;

@@ -54,7 +54,7 @@ impl Running {
         answer(self.signed("GET", "/capabilities", "")).json()
     }
 
-    fn executions(&self) -> Value {
+    pub fn executions(&self) -> Value {
         get(self.address, "/sandbox/executions", "").json()
     }
 

@@ -34,6 +34,7 @@ pub mod model;
 pub mod operations;
 pub mod operators;
 pub mod payments;
+pub mod proposals;
 pub mod providers;
 pub mod queue;
 pub mod reports;
@@ -217,6 +218,9 @@ macro_rules! conformance_suite {
                 as_many_alerts_as_wanted_are_taken,
                 every_kind_has_alerts_of_its_own,
                 an_alert_of_a_merchant_needs_its_lock,
+            }
+            proposals {
+                a_proposal_is_approved_once,
             }
             providers {
                 a_pause_holds_until_it_is_ended,

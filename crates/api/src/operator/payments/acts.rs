@@ -2,20 +2,22 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use settle_domain::actor::Actor;
+use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::payment::{Act, Outcome};
-use settle_engine::acts::{ActError, act};
+use settle_engine::acts::{ActError, People, act, proposals};
 use settle_engine::advance::Deed;
 use utoipa::{IntoResponses, ToSchema};
 
 use super::super::OperatorState;
 use super::super::authentication::Operator;
 use super::super::fields::Fields;
+use super::super::proposals::Proposed;
 use super::show::{Payment, payment_of, whole};
 use crate::error::ApiError;
-use crate::http::PathIds;
+use crate::http::{PathIds, serialized};
 use crate::refusals::{Documentation, Refusal, responses};
 
 /// An act on a payment.
@@ -28,6 +30,8 @@ pub(in super::super) struct ActSchema {
     version: String,
     /// Why, and how the operator knows. It stands in the timeline.
     evidence: String,
+    /// Of a retry alone: where the payout goes instead. It needs a second person.
+    destination_reference: Option<String>,
 }
 
 /// What really became of an operation.
@@ -75,7 +79,11 @@ macro_rules! acts {
                 ("payment_id" = Uuid, Path, description = "The payment.")
             ),
             request_body = ActSchema,
-            responses((status = 200, description = "The payment as it is now.", body = Payment), ActRefusals)
+            responses(
+                (status = 200, description = "The payment as it is now.", body = Payment),
+                (status = 202, description = "It waits for a second person.", body = Proposed),
+                ActRefusals
+            )
         )]
         pub(in super::super) async fn $name(
             operator: Operator,
@@ -113,7 +121,11 @@ acts! {
         ("payment_id" = Uuid, Path, description = "The payment.")
     ),
     request_body = ResolveSchema,
-    responses((status = 200, description = "The payment as it is now.", body = Payment), ActRefusals)
+    responses(
+        (status = 200, description = "The payment as it is now.", body = Payment),
+        (status = 202, description = "It waits for a second person.", body = Proposed),
+        ActRefusals
+    )
 )]
 pub(in super::super) async fn resolve_payment(
     operator: Operator,
@@ -126,6 +138,16 @@ pub(in super::super) async fn resolve_payment(
     let outcome = fields.required_as::<Outcome>("outcome");
     let act = outcome.map_or(Act::Cancel, Act::Resolve);
     perform(&state, &ids, &operator, act, fields).await
+}
+
+/// Whether an act needs two people: where the settings ask for it, what cannot be undone; and always money
+/// that goes elsewhere than was agreed.
+fn needs_two_people(state: &OperatorState, deed: &Deed) -> bool {
+    let is_final = match deed.act {
+        Act::Refund | Act::Returned | Act::Resolve(_) => true,
+        Act::Retry | Act::Cancel => false,
+    };
+    deed.destination_reference.is_some() || (state.two_people && is_final)
 }
 
 async fn perform(
@@ -141,19 +163,47 @@ async fn perform(
     let is_resolved = matches!(wanted, Act::Resolve(_));
     let amount = if is_resolved { fields.optional_as("amount") } else { None };
     let provider_reference = if is_resolved { fields.optional("provider_reference") } else { None };
+    let destination_reference =
+        if wanted == Act::Retry { fields.optional("destination_reference") } else { None };
     fields.end("an act on a payment")?;
     let by = Actor::Operator(operator.id());
-    let deed = Deed { act: wanted, by, evidence, destination_reference: None, amount, provider_reference };
-    let done = act(&state.means, &state.engine_wake, payment, version, &deed).await;
-    let case = done.map_err(|fault| match fault {
-        ActError::Unknown => ApiError::NotFound,
-        ActError::Lacking(what) => ApiError::AdminValidation(vec![format!("the payment lacks {what}")]),
-        ActError::Store(fault) => ApiError::from(&*fault),
-        fault @ (ActError::Stale(_) | ActError::Illegal(_) | ActError::Unconfirmed) => {
-            ApiError::Illegal(fault.code(), fault.to_string())
-        }
-    })?;
+    let deed = Deed { act: wanted, by, evidence, destination_reference, amount, provider_reference };
+    if needs_two_people(state, &deed) {
+        return propose(state, payment, version, &deed).await;
+    }
+    let done = act(&state.means, &state.engine_wake, payment, version, &deed, People::One).await;
+    let case = match done {
+        // One person's word is not enough, whatever the settings say: it waits for another's.
+        Err(ActError::Unconfirmed) => return propose(state, payment, version, &deed).await,
+        done => done.map_err(refused)?,
+    };
     let (merchant_id, payment_id) = payment;
     tracing::info!(%merchant_id, %payment_id, act = ?wanted, "an operator acted on a payment");
     whole(state, case).await
+}
+
+async fn propose(
+    state: &OperatorState,
+    payment: (MerchantId, PaymentId),
+    version: u64,
+    deed: &Deed,
+) -> Result<Response, ApiError> {
+    let entropy = &*state.envelope.entropy;
+    let proposal =
+        proposals::propose(&state.means, entropy, payment, version, deed).await.map_err(refused)?;
+    let (merchant_id, payment_id) = payment;
+    tracing::info!(%merchant_id, %payment_id, act = ?deed.act, "an operator proposed an act on a payment");
+    let mut response = serialized(&Proposed::from(proposal))?;
+    *response.status_mut() = StatusCode::ACCEPTED;
+    Ok(response)
+}
+
+/// Why an act did nothing, over HTTP.
+pub(in super::super) fn refused(fault: ActError) -> ApiError {
+    match fault {
+        ActError::Unknown => ApiError::NotFound,
+        ActError::Lacking(what) => ApiError::AdminValidation(vec![format!("the payment lacks {what}")]),
+        ActError::Store(fault) => ApiError::from(&*fault),
+        fault => ApiError::Illegal(fault.code(), fault.to_string()),
+    }
 }

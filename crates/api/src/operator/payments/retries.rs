@@ -8,7 +8,7 @@ use serde::Serialize;
 use settle_domain::actor::Actor;
 use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::payment::{Act, StateName};
-use settle_engine::acts::{ActError, act};
+use settle_engine::acts::{ActError, People, act};
 use settle_engine::advance::Deed;
 use settle_store::{PaymentFilter, PaymentRow};
 use utoipa::{IntoResponses, ToSchema};
@@ -127,7 +127,9 @@ pub(in super::super) async fn retry_payments(
                 amount: None,
                 provider_reference: None,
             };
-            let done = act(&state.means, &state.engine_wake, (merchant_id, payment_id), version, &deed).await;
+            let done =
+                act(&state.means, &state.engine_wake, (merchant_id, payment_id), version, &deed, People::One)
+                    .await;
             match done {
                 Ok(_) => {}
                 Err(ActError::Store(fault)) => return Err(ApiError::from(&*fault)),

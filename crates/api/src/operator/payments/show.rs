@@ -198,7 +198,7 @@ pub(super) fn payment_of(ids: &PathIds) -> Result<(MerchantId, PaymentId), ApiEr
 }
 
 /// The payment as it is shown.
-pub(super) async fn whole(state: &OperatorState, case: Case) -> Result<Response, ApiError> {
+pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result<Response, ApiError> {
     let (merchant, payment_id) = (case.merchant_id(), case.payment.payment_id);
     let steps = state.store.payment_steps(merchant, payment_id).await?;
     let timeline = steps.iter().map(line).collect::<Result<Vec<Line>, ApiError>>()?;

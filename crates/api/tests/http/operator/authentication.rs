@@ -169,7 +169,7 @@ async fn every_operation_asks_for_the_token(setup: Setup) {
     let guarded = operations.iter().filter(|known| known.template.starts_with("/operator/"));
     // A provider signs what it says, and always gets the same answer.
     let guarded: Vec<_> = guarded.filter(|known| !known.template.ends_with("/callback")).collect();
-    assert_eq!(guarded.len(), 24);
+    assert_eq!(guarded.len(), 26);
     for operation in guarded {
         let path = operation.path("0190d3c4-7c00-7000-8000-0000000000ab");
         let ask = || client.ask(&operation.method, &path);

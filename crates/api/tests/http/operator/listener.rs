@@ -44,6 +44,7 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
         recorder: recorder(store.clone()),
         means: means(store.clone(), engine_wake.clone()),
         engine_wake,
+        two_people: false,
         provider_secrets: Arc::default(),
         envelope,
         store,

@@ -7,29 +7,27 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use settle_accounts::merchants;
+use settle_domain::actor::Actor;
+use settle_domain::corridor::{ALERT_AFTER, Corridor, CorridorTerms};
 use settle_domain::delivery::DeliveryStatus;
 use settle_domain::endpoint::Endpoint;
 use settle_domain::ids::{DeliveryId, MerchantId};
-use settle_domain::seams::random_bytes;
+use settle_domain::pricing::CorridorPricing;
+use settle_domain::seams::{Clock, random_bytes};
 use settle_domain::webhook_secret::WebhookSecret;
-use settle_outbox::recorder::Recorder;
-use settle_store::{DeliveryFilter, Store};
+use settle_store::{DeliveryFilter, NewCorridor, Store};
 use settle_wiring::Context;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use tokio::net::TcpSocket;
 use tokio::sync::watch;
 
+use super::operator::Operator;
 use super::voice::Voice;
-use super::{settlements, story};
+use super::{payments, story};
 use crate::commands::CommandError;
 use crate::commands::access::new_key;
 use crate::receiver::{Arrival, Behaviour, Receiver};
 
-/// When the first settlement completes. Settlements and the changes of the flaky shop's endpoint never fall
-/// on the same moment, so every demo tells the same story.
-const SETTLEMENT_FIRST: Duration = Duration::from_secs(1);
-/// Time between two settlements.
-const SETTLEMENT_INTERVAL: Duration = Duration::from_secs(2);
 /// How long the flaky shop's endpoint answers well, and how long it then fails.
 const MOOD_INTERVAL: Duration = Duration::from_secs(6);
 /// How often the demo prints the state of the queue.
@@ -80,8 +78,8 @@ impl Town {
     /// Lives for ever, and tells of it.
     pub(super) async fn live(
         self,
-        store: &dyn Store,
-        recorder: &Recorder,
+        store: Arc<dyn Store>,
+        operator: &Operator,
         api_url: &str,
         voice: &Arc<Voice>,
     ) {
@@ -90,11 +88,13 @@ impl Town {
             let voice = voice.clone();
             move |arrival: &Arrival| voice.tell(&story::arrived(shop, arrival))
         };
+        let payees = shops.each_ref().map(|shop| (shop.name, shop.merchant_id));
         tokio::join!(
-            settle_for_ever(recorder, &shops, voice),
+            payments::come_for_ever(store.clone(), operator, payees, voice),
+            payments::witness(operator, voice, SUMMARY_INTERVAL),
             flap(&moody, voice),
-            summarize(store, voice),
-            mourn(store, &shops, api_url, voice),
+            summarize(&*store, voice),
+            mourn(&*store, &shops, api_url, voice),
             good.run(show("good shop"), std::future::pending()),
             flaky.run(show("flaky shop"), std::future::pending()),
         );
@@ -117,32 +117,34 @@ impl Shop {
         let mut tx = context.store.begin().await?;
         let lock = tx.merchant_lock(&[merchant_id]).await?;
         tx.endpoint_put(&lock, merchant_id, &endpoint).await?;
+        for incoming in ["BRL", "EUR", "JPY", "MXN"] {
+            tx.corridor_put(&lock, &corridor(merchant_id, incoming)?).await?;
+        }
         tx.commit().await?;
         Ok(Shop { name, merchant_id, key: new_key(context, merchant_id).await? })
     }
 }
 
-/// Completes settlements, one shop after the other.
-async fn settle_for_ever(recorder: &Recorder, shops: &[Shop; 3], voice: &Voice) {
-    let first = tokio::time::Instant::now() + SETTLEMENT_FIRST;
-    let mut due = tokio::time::interval_at(first, SETTLEMENT_INTERVAL);
-    for number in 0.. {
-        due.tick().await;
-        // The shop without an endpoint settles seldom: one dead delivery is enough to see.
-        let shop = match number % 8 {
-            1 | 4 => &shops[1],
-            2 => &shops[2],
-            _ => &shops[0],
-        };
-        let completed = match settlements::settlement(shop.merchant_id, number) {
-            Ok(completed) => completed,
-            Err(fault) => return voice.tell(&story::fault(&fault)),
-        };
-        voice.tell(&story::settled(shop.name, &completed.settlement));
-        if let Err(fault) = recorder.record(vec![completed.into()]).await {
-            voice.tell(&story::fault(&fault));
-        }
-    }
+/// What every shop has agreed on: 1.5 % and 0.25 USDC, converted and paid out by the sandbox.
+fn corridor(merchant_id: MerchantId, incoming: &str) -> Result<NewCorridor, CommandError> {
+    let wrong = || CommandError::Refused("a corridor of the demo is not right".to_owned());
+    let terms = CorridorTerms {
+        incoming: incoming.parse().map_err(|_| wrong())?,
+        outgoing: "USDC".parse().map_err(|_| wrong())?,
+        fee_percentage: "1.5".parse().map_err(|_| wrong())?,
+        fee_fixed: "0.25".parse().map_err(|_| wrong())?,
+        minimum: None,
+        maximum: None,
+        provider: "sandbox".parse().map_err(|_| wrong())?,
+        alert_after: ALERT_AFTER,
+    };
+    Ok(NewCorridor {
+        merchant_id,
+        corridor: Corridor::new(terms).map_err(|_| wrong())?,
+        pricing: CorridorPricing::NONE,
+        made_by: Actor::Command,
+        made_at: SystemClock.now(),
+    })
 }
 
 /// Makes the flaky shop's endpoint fail for a while, and recover.

@@ -2,15 +2,20 @@
 
 use axum::http::StatusCode;
 use settle_domain::delivery::Delivery;
+use settle_domain::payment::StateName;
+use settle_domain::reason::Reason;
 use settle_domain::seams::Clock;
-use settle_domain::settlement::Settlement;
-use settle_store::QueueDepth;
+use settle_store::{PaymentRow, QueueDepth};
 use settle_wiring::system::SystemClock;
 
+use super::operator::{Executions, pay_in};
 use super::voice::{Mood, Told};
 use crate::commands::access::Access;
 use crate::receiver::{Arrival, Verdict};
 use crate::shells;
+
+/// The number of the pay-in that somebody hands over by hand: the demo's own do not come so far.
+const BY_HAND: usize = 999_999;
 
 /// The last line.
 pub(super) const FAREWELL: &str = "The demo has ended, and nothing of it is left.";
@@ -22,15 +27,18 @@ pub(super) fn welcome(access: &Access, gone_key: &str) -> String {
     let deliveries = get(&format!("{api_url}/v1/webhook/deliveries?limit=2"), api_key);
     let test = post(&format!("{api_url}/v1/webhook/test"), api_key, None);
     let dead = get(&format!("{api_url}/v1/webhook/deliveries?status=dead"), gone_key);
-    let settlement = operators_settlement(access);
-    let settle = post(&format!("{operator_url}/operator/v1/settlements"), operator_token, Some(&settlement));
+    let pay_in = pay_in(access.merchant_id, BY_HAND, ("BRL", "1000.00"), "wallet-treasury").to_string();
+    let settle = post(&format!("{operator_url}/operator/v1/payments"), operator_token, Some(&pay_in));
     format!(
         "\
-Settle is running, in a temporary folder, with three shops:
+Settle is running, in a temporary folder, with a provider of which nobody gets money, and three shops:
 
   good shop    its endpoint answers
   flaky shop   its endpoint fails every other 6 seconds, and is tried again
   gone shop    nobody listens at its endpoint: after 4 attempts a delivery is dead, and operations are alerted
+
+Each pay-in is quoted, converted and paid out by the provider, which stumbles now and then, or does its work
+and loses the answer. Nothing is paid twice.
 
 The docs:      {api_url}/docs
 The metrics:   {operator_url}/metrics
@@ -45,7 +53,7 @@ as the gone shop (a line to send it again comes with each death):
 
   {dead}
 
-and as an operator, who tells of a settlement of the good shop:
+and as an operator, who hands over a pay-in of the good shop to be settled:
 
   {settle}
 
@@ -69,41 +77,49 @@ fn post(url: &str, credential: &str, body: Option<&str>) -> String {
     shells::line(&words)
 }
 
-/// A settlement as an operator posts it.
-fn operators_settlement(access: &Access) -> String {
-    serde_json::json!({
-        "merchant_id": access.merchant_id,
-        "settlement_id": "0190d3c4-7c00-7000-8000-0000000000d1",
-        "completed_at": "2026-01-31T12:31:02Z",
-        "occurred_at": "2026-01-31T12:30:55Z",
-        "payin_reference": "PAYIN-BY-HAND",
-        "payout_reference": null,
-        "destination_reference": "wallet-treasury",
-        "incoming_currency": "BRL",
-        "incoming_amount": "1000.00",
-        "outgoing_currency": "USDC",
-        "outgoing_amount": "181.149631",
-        "conversion_rate": "5.43",
-        "fixed_side": "incoming",
-        "fee_percentage": "1.5",
-        "fee_percentage_amount": "2.762431",
-        "fee_fixed": "0.250000",
-    })
-    .to_string()
-}
-
 fn told(word: &'static str, mood: Mood, text: String) -> Told {
     Told { time: time(), word, mood, text, command: None }
 }
 
-/// A settlement completes.
-pub(super) fn settled(shop: &str, settlement: &Settlement) -> Told {
-    let outgoing = settlement.outgoing_amount.map(|amount| amount.to_string()).unwrap_or_default();
-    let text = format!(
-        "{shop:<11} {} {} → {outgoing} {}",
-        settlement.incoming_amount, settlement.incoming_currency, settlement.outgoing_currency,
-    );
-    told("settled", Mood::Plain, text)
+/// A pay-in comes.
+pub(super) fn came_in(shop: &str, currency: &str, amount: &str) -> Told {
+    told("came in", Mood::Plain, format!("{shop:<11} {amount} {currency}, for the engine to settle"))
+}
+
+/// What a payment has become, if that is worth a line: a payment on its usual way takes milliseconds.
+pub(super) fn became(shop: &str, row: &PaymentRow) -> Option<Told> {
+    let id = row.payment_id;
+    let standing = &row.standing;
+    let (word, mood, text) = match (standing.state, standing.blocked, standing.reason) {
+        (_, Some(blocked), _) => {
+            ("blocked", Mood::Worrying, format!("by {blocked}: nothing was done, and it is tried again"))
+        }
+        (StateName::Completed, ..) => {
+            ("settled", Mood::Good, format!("converted and paid out, payment {id}"))
+        }
+        (StateName::PayingOut, _, Some(Reason::PayoutOutcomeUnknown)) => (
+            "lost",
+            Mood::Worrying,
+            format!("the answer to the payout: nothing is sent again, the provider is asked, payment {id}"),
+        ),
+        (StateName::Failed | StateName::NeedsReview, _, reason) => {
+            let reason = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+            ("stopped", Mood::Bad, format!("{}{reason}, payment {id}", standing.state))
+        }
+        _ => return None,
+    };
+    Some(told(word, mood, format!("{shop:<11} {text}")))
+}
+
+/// What the provider has really done.
+pub(super) fn witnessed(payouts: &Executions) -> Told {
+    let twice = payouts.values().filter(|times| **times > 1).count();
+    let (mood, words) = if twice == 0 {
+        (Mood::Good, "none of them twice".to_owned())
+    } else {
+        (Mood::Bad, format!("{twice} OF THEM MORE THAN ONCE"))
+    };
+    told("provider", mood, format!("{} payouts made, {words}", payouts.len()))
 }
 
 /// A notification reaches an endpoint.

@@ -1,0 +1,113 @@
+//! `/operator/v1/proposals`: acts on payments that wait for a second person.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use settle_domain::actor::Actor;
+use settle_domain::ids::{MerchantId, PaymentId, ProposalId};
+use settle_domain::time::Timestamp;
+use settle_engine::acts::proposals;
+use settle_store::Proposal;
+use utoipa::{IntoResponses, ToSchema};
+
+use super::OperatorState;
+use super::authentication::Operator;
+use super::payments::{Payment, refused, whole};
+use crate::error::ApiError;
+use crate::http::{PathIds, serialized};
+use crate::refusals::{Documentation, Refusal, responses};
+
+/// Proposals that one answer lists; whoever has more has another problem.
+const LISTED_MAX: u32 = 200;
+
+/// An act that waits for a second person.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Proposal)]
+pub(super) struct Proposed {
+    #[schema(value_type = Uuid)]
+    proposal_id: ProposalId,
+    #[schema(value_type = Uuid)]
+    merchant_id: MerchantId,
+    #[schema(value_type = Uuid)]
+    payment_id: PaymentId,
+    /// The version of the payment that the proposer saw: of any other, nothing is done.
+    version: u64,
+    /// `retry`, `refund`, `returned` or `resolve_` and an outcome.
+    #[schema(examples("resolve_not_paid"))]
+    act: String,
+    #[schema(value_type = String)]
+    proposed_by: Actor,
+    #[schema(value_type = String, format = DateTime)]
+    proposed_at: Timestamp,
+    /// When it is too late to approve it.
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+impl From<Proposal> for Proposed {
+    fn from(proposal: Proposal) -> Proposed {
+        Proposed {
+            act: proposals::act_of(&proposal).map(proposals::name_of).unwrap_or_default(),
+            proposal_id: proposal.proposal_id,
+            merchant_id: proposal.merchant_id,
+            payment_id: proposal.payment_id,
+            version: proposal.version,
+            proposed_by: proposal.proposed_by,
+            proposed_at: proposal.proposed_at,
+            expires_at: proposal.expires_at,
+        }
+    }
+}
+
+/// What waits for a second person, the oldest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Proposals {
+    proposals: Vec<Proposed>,
+}
+
+/// List what waits for a second person
+#[utoipa::path(
+    get,
+    path = "/operator/v1/proposals",
+    operation_id = "listProposals",
+    tag = "Payments",
+    responses((status = 200, description = "What waits, the oldest first.", body = Proposals))
+)]
+pub(super) async fn list_proposals(
+    _operator: Operator,
+    State(state): State<OperatorState>,
+) -> Result<Response, ApiError> {
+    let listed = state.store.proposal_list(state.envelope.clock.now(), LISTED_MAX).await?;
+    Ok(serialized(&Proposals { proposals: listed.into_iter().map(Proposed::from).collect() })?)
+}
+
+/// What approving can be refused for.
+pub(super) struct ApproveRefusals;
+
+impl IntoResponses for ApproveRefusals {
+    fn responses() -> Documentation {
+        responses(&[Refusal::UnknownProposal, Refusal::AdminValidation, Refusal::IllegalAct])
+    }
+}
+
+/// Approve what somebody else proposed: it is done at once
+#[utoipa::path(
+    post,
+    path = "/operator/v1/proposals/{proposal_id}/approve",
+    operation_id = "approveProposal",
+    tag = "Payments",
+    params(("proposal_id" = Uuid, Path, description = "The proposal.")),
+    responses((status = 200, description = "The payment as it is now.", body = Payment), ApproveRefusals)
+)]
+pub(super) async fn approve_proposal(
+    operator: Operator,
+    State(state): State<OperatorState>,
+    ids: PathIds,
+) -> Result<Response, ApiError> {
+    let proposal: ProposalId = ids.id("proposal_id").ok_or(ApiError::NotFound)?;
+    let by = Actor::Operator(operator.id());
+    let approved = proposals::approve(&state.means, &state.engine_wake, proposal, by).await;
+    let case = approved.map_err(refused)?;
+    tracing::info!(%proposal, "an operator approved an act on a payment");
+    whole(&state, case).await
+}

@@ -1,0 +1,115 @@
+//! What needs two people: one proposes it, another approves it within a day.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use settle_domain::actor::Actor;
+use settle_domain::ids::{MerchantId, PaymentId, ProposalId};
+use settle_domain::money::Decimal;
+use settle_domain::payment::{Act, PaymentEvent};
+use settle_domain::seams::Entropy;
+use settle_store::{Proposal, StoreError};
+
+use super::{ActError, People, act, judged};
+use crate::advance::Deed;
+use crate::case::{Case, json};
+use crate::life::Means;
+use crate::wake::EngineWake;
+
+/// How long a proposal can be approved.
+pub const PROPOSAL_LIFETIME: Duration = Duration::from_hours(24);
+
+/// A deed as a proposal keeps it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Kept {
+    act: String,
+    evidence: String,
+    destination_reference: Option<String>,
+    amount: Option<Decimal>,
+    provider_reference: Option<String>,
+}
+
+/// The name under which an act is kept and shown.
+#[must_use]
+pub fn name_of(act: Act) -> String {
+    PaymentEvent::Operator(act).name()
+}
+
+/// What a proposal wants to do, by its name.
+#[must_use]
+pub fn act_of(proposal: &Proposal) -> Option<Act> {
+    let kept: Kept = serde_json::from_str(&proposal.deed).ok()?;
+    let acts = PaymentEvent::all().into_iter().filter_map(|event| match event {
+        PaymentEvent::Operator(act) => Some(act),
+        _ => None,
+    });
+    acts.into_iter().find(|act| name_of(*act) == kept.act)
+}
+
+/// Proposes a deed, if the payment as its operator saw it allows it.
+pub async fn propose(
+    means: &Means,
+    entropy: &dyn Entropy,
+    (merchant_id, payment_id): (MerchantId, PaymentId),
+    version: u64,
+    deed: &Deed,
+) -> Result<Proposal, ActError> {
+    judged(means, (merchant_id, payment_id), version, deed).await?;
+    let now = means.clock.now();
+    let kept = Kept {
+        act: name_of(deed.act),
+        evidence: deed.evidence.clone(),
+        destination_reference: deed.destination_reference.clone(),
+        amount: deed.amount,
+        provider_reference: deed.provider_reference.clone(),
+    };
+    let proposal = Proposal {
+        proposal_id: ProposalId::new(now, entropy),
+        merchant_id,
+        payment_id,
+        version,
+        deed: json(&kept),
+        proposed_by: deed.by,
+        proposed_at: now,
+        expires_at: now.plus(PROPOSAL_LIFETIME),
+        approved_by: None,
+    };
+    let mut tx = means.store.begin().await?;
+    tx.proposal_create(&proposal).await?;
+    tx.commit().await?;
+    Ok(proposal)
+}
+
+/// A second person approves a proposal, and it is done.
+pub async fn approve(
+    means: &Means,
+    wake: &EngineWake,
+    proposal: ProposalId,
+    by: Actor,
+) -> Result<Case, ActError> {
+    let proposal = means.store.proposal_find(proposal).await?.ok_or(ActError::Unknown)?;
+    if proposal.proposed_by == by {
+        return Err(ActError::OwnProposal);
+    }
+    if proposal.approved_by.is_some() || proposal.expires_at <= means.clock.now() {
+        return Err(ActError::Expired);
+    }
+    let unreadable = || ActError::Store(Arc::new(StoreError::unexpected("a proposal that cannot be read")));
+    let kept: Kept = serde_json::from_str(&proposal.deed).map_err(|_| unreadable())?;
+    let deed = Deed {
+        act: act_of(&proposal).ok_or_else(unreadable)?,
+        by,
+        evidence: format!("{} (proposed by {})", kept.evidence, proposal.proposed_by),
+        destination_reference: kept.destination_reference,
+        amount: kept.amount,
+        provider_reference: kept.provider_reference,
+    };
+    let payment = (proposal.merchant_id, proposal.payment_id);
+    // The version fences it: whoever approves a second time finds the payment changed.
+    let done = act(means, wake, payment, proposal.version, &deed, People::Two).await?;
+    let mut tx = means.store.begin().await?;
+    tx.proposal_approve(proposal.proposal_id, by).await?;
+    tx.commit().await?;
+    Ok(done)
+}
