@@ -11,6 +11,7 @@
 //! | [`life`] | takes one case as far as it goes: call, record, call |
 //! | [`runner`] | claims what is due in the shards that this process holds |
 //! | [`books`] | checks that the books agree |
+//! | [`metrics`] | what the engine measures |
 //! | [`pauses`] | keeps the pauses that operators make known to the providers of this process |
 //! | [`watch`] | tells operators what takes too long |
 //! | [`reconcile`] | compares what providers did with what we hold, once a day |
@@ -36,6 +37,7 @@ pub mod advance;
 pub mod books;
 pub mod case;
 pub mod life;
+pub mod metrics;
 pub mod pauses;
 pub mod providers;
 pub mod reconcile;

@@ -438,7 +438,7 @@ impl Means {
 fn report(advance: &Advance) {
     if let Some((kind, class)) = advance.class {
         let labels = [("kind", kind.as_str()), ("class", class.as_str())];
-        metrics::counter!("settle_operations_total", &labels).increment(1);
+        ::metrics::counter!("settle_operations_total", &labels).increment(1);
     }
     let (merchant, payment) = (advance.case.merchant_id(), advance.case.payment.payment_id);
     for alert in &advance.alerts {

@@ -14,7 +14,7 @@ use settle_domain::settlement::parse_object;
 use settle_domain::time::Timestamp;
 use settle_engine::advance::Advance;
 use settle_engine::case::Case;
-use settle_engine::writer::CreateError;
+use settle_engine::writer::{CreateError, Created};
 use settle_store::PAYMENTS_AT_ONCE_MAX;
 use utoipa::{IntoResponses, ToSchema};
 
@@ -114,36 +114,17 @@ pub(super) async fn receive_payments(
 ) -> Result<Response, ApiError> {
     let body = read_body(&headers, body, BODY_BYTES_MAX, state.body_timeout).await;
     let body = body.map_err(ApiError::InvalidBody)?;
-    let now = state.envelope.clock.now();
-    let (orders, is_list) = read(&body, now)?;
-    let place = |index: usize| if is_list { format!("[{index}].") } else { String::new() };
-    let mut received = Vec::with_capacity(orders.len());
-    for order in orders.iter().cloned() {
-        let advance = Advance::received(Case::received(order, now), Actor::Operator(operator.id()), now);
-        received.push(advance.map_err(|fault| ApiError::Internal(fault.to_string()))?);
+    let (mut orders, is_list) = read(&body, state.envelope.clock.now())?;
+    let by = Actor::Operator(operator.id());
+    let mut created = create(&state, &orders, by).await?;
+    if let Err(CreateError::Conflicts(places)) = &created
+        && date_alike(&state, &mut orders, places).await?
+    {
+        created = create(&state, &orders, by).await?;
     }
-    let created = state.means.writer.create(received).await.map_err(|fault| match fault {
-        CreateError::UnknownMerchants(unknown) => {
-            let of_unknown =
-                orders.iter().enumerate().filter(|(_, order)| unknown.contains(&order.merchant_id));
-            ApiError::AdminValidation(
-                of_unknown
-                    .map(|(index, order)| {
-                        format!("{}merchant_id: there is no merchant {}", place(index), order.merchant_id)
-                    })
-                    .collect(),
-            )
-        }
-        CreateError::Conflicts(places) => ApiError::Conflict(
-            places
-                .into_iter()
-                .map(|index| format!("{}payin_reference: is there already with other content", place(index)))
-                .collect(),
-        ),
-        CreateError::Store(fault) => ApiError::from(&*fault),
-    })?;
+    let created = created.map_err(|fault| not_created(fault, &orders, is_list))?;
     let mut payments = Vec::with_capacity(created.len());
-    for (order, created) in orders.iter().zip(created) {
+    for (Undated { order, .. }, created) in orders.iter().zip(created) {
         let state_name = if created.is_new {
             StateName::Received
         } else {
@@ -160,8 +141,68 @@ pub(super) async fn receive_payments(
     Ok(serialized(&ReceivedPayments { payments })?)
 }
 
+/// A pay-in, and whether it took place now because the request does not say when.
+struct Undated {
+    order: PaymentOrder,
+    is_undated: bool,
+}
+
+async fn create(
+    state: &OperatorState,
+    orders: &[Undated],
+    by: Actor,
+) -> Result<Result<Vec<Created>, CreateError>, ApiError> {
+    let now = state.envelope.clock.now();
+    let mut received = Vec::with_capacity(orders.len());
+    for Undated { order, .. } in orders {
+        let advance = Advance::received(Case::received(order.clone(), now), by, now);
+        received.push(advance.map_err(|fault| ApiError::Internal(fault.to_string()))?);
+    }
+    Ok(state.means.writer.create(received).await)
+}
+
+/// Gives pay-ins without a time that are there already the time that they have there: whoever does not say when
+/// a pay-in took place may hand it over again. Says whether there are any.
+async fn date_alike(
+    state: &OperatorState,
+    orders: &mut [Undated],
+    places: &[usize],
+) -> Result<bool, ApiError> {
+    let mut is_any = false;
+    for place in places {
+        let Some(Undated { order, is_undated: true }) = orders.get_mut(*place) else { continue };
+        let id = PaymentId::of(order.merchant_id, &order.payin);
+        if let Some(known) = state.means.read(order.merchant_id, id).await? {
+            order.occurred_at = known.payment.order.occurred_at;
+            is_any = true;
+        }
+    }
+    Ok(is_any)
+}
+
+fn not_created(fault: CreateError, orders: &[Undated], is_list: bool) -> ApiError {
+    let place = |index: usize| if is_list { format!("[{index}].") } else { String::new() };
+    match fault {
+        CreateError::UnknownMerchants(unknown) => {
+            let merchants = orders.iter().map(|undated| undated.order.merchant_id).enumerate();
+            let of_unknown = merchants.filter(|(_, merchant)| unknown.contains(merchant));
+            let named = of_unknown.map(|(index, merchant)| {
+                format!("{}merchant_id: there is no merchant {merchant}", place(index))
+            });
+            ApiError::AdminValidation(named.collect())
+        }
+        CreateError::Conflicts(places) => {
+            let named = places
+                .into_iter()
+                .map(|index| format!("{}payin_reference: is there already with other content", place(index)));
+            ApiError::Conflict(named.collect())
+        }
+        CreateError::Store(fault) => ApiError::from(&*fault),
+    }
+}
+
 /// Reads one pay-in or a list of them, and names every fault.
-fn read(body: &[u8], now: Timestamp) -> Result<(Vec<PaymentOrder>, bool), ApiError> {
+fn read(body: &[u8], now: Timestamp) -> Result<(Vec<Undated>, bool), ApiError> {
     let unreadable = || ApiError::InvalidBody(BodyFault::Unreadable);
     let is_list = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     let elements: Vec<&[u8]> = if is_list {
@@ -193,7 +234,7 @@ fn read(body: &[u8], now: Timestamp) -> Result<(Vec<PaymentOrder>, bool), ApiErr
     }
 }
 
-fn order(mut fields: Fields, now: Timestamp) -> Result<PaymentOrder, Vec<String>> {
+fn order(mut fields: Fields, now: Timestamp) -> Result<Undated, Vec<String>> {
     let merchant_id = fields.required_as::<MerchantId>("merchant_id");
     let reference = fields.required("payin_reference");
     let source = fields.optional("payin_source");
@@ -201,7 +242,7 @@ fn order(mut fields: Fields, now: Timestamp) -> Result<PaymentOrder, Vec<String>
     let incoming_amount = fields.required_as("incoming_amount");
     let outgoing = fields.required_as("outgoing_currency");
     let destination_reference = fields.required("destination_reference");
-    let occurred_at = fields.optional_as::<Timestamp>("occurred_at").unwrap_or(now);
+    let occurred_at = fields.optional_as::<Timestamp>("occurred_at");
     let fixed_side = fields.optional_as::<FixedSide>("fixed_side").unwrap_or(FixedSide::Incoming);
     let outgoing_target = fields.optional_as("outgoing_amount");
     if fixed_side == FixedSide::Outgoing && outgoing_target.is_none() {
@@ -229,9 +270,12 @@ fn order(mut fields: Fields, now: Timestamp) -> Result<PaymentOrder, Vec<String>
                 outgoing,
                 outgoing_target,
                 destination_reference,
-                occurred_at,
+                occurred_at: occurred_at.unwrap_or(now),
             };
-            order.checked().map_err(|faults| faults.iter().map(ToString::to_string).collect())
+            let order = order.checked();
+            order
+                .map(|order| Undated { order, is_undated: occurred_at.is_none() })
+                .map_err(|faults| faults.iter().map(ToString::to_string).collect())
         }
         _ => Err(faults),
     }

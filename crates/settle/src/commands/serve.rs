@@ -326,6 +326,7 @@ pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandError> {
     metrics_process::Collector::default().describe();
     settle_notify::metrics::describe();
     settle_api::metrics::describe();
+    settle_engine::metrics::describe();
     metrics::describe_gauge!("settle_build_info", "1; the labels say which build this is.");
     let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("SETTLE_COMMIT"));
     metrics::gauge!("settle_build_info", "version" => version, "commit" => commit).set(1.0);

@@ -156,7 +156,7 @@ fn it_ends_by_itself_after_the_time_given() {
 
 #[test]
 fn json_is_one_line_for_a_program_and_the_story_goes_aside() {
-    let mut demo = Demo::start(&["--json", "--for", "3s"]);
+    let mut demo = Demo::start(&["--json", "--for", "6s"]);
     let access: Value = serde_json::from_str(&demo.stdout.next()).unwrap();
     assert_eq!(keys(&access), ["api_key", "api_url", "merchant_id", "operator_token", "operator_url"]);
     let api: SocketAddr =
@@ -178,7 +178,7 @@ fn colours_are_for_those_who_want_them() {
         (&[], &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
         (&["--color", "never"], &[("CLICOLOR_FORCE", "1")], false),
     ] {
-        let mut demo = Demo::start_with(&[&["--for", "3s"], arguments].concat(), variables);
+        let mut demo = Demo::start_with(&[&["--for", "30s"], arguments].concat(), variables);
         let line = demo.line_with(&["arrived", "good shop"]);
         assert_eq!(line.contains(green), coloured, "{arguments:?} {variables:?}: {line:?}");
         assert_eq!(line.contains('\u{1b}'), coloured, "{line:?}");

@@ -8,8 +8,10 @@ use futures::FutureExt;
 use settle_engine::life::Means;
 use settle_engine::pauses;
 use settle_engine::providers::Providers;
+use settle_engine::reconcile::Reconciler;
 use settle_engine::runner::Engine;
 use settle_engine::wake::{EngineWake, pass_on as pass_on_payments};
+use settle_engine::watch::Watch;
 use settle_engine::writer::Writer;
 use settle_notify::clearer::Clearer;
 use settle_notify::sender::Transport;
@@ -17,7 +19,7 @@ use settle_outbox::imports::finisher::Finisher;
 use settle_outbox::wake::{Wake, pass_on};
 use settle_shards::keeper::Standing;
 use settle_store::Duty;
-use settle_wiring::system::SystemClock;
+use settle_wiring::system::{SystemClock, SystemEntropy};
 use settle_wiring::{Context, DispatchParts};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -91,6 +93,17 @@ pub(super) fn engine(
     let providers = means.providers.clone();
     tokio::spawn(introduce(providers.clone()));
     let keeper = tokio::spawn(vital(keeper.run()));
+    let watch = Watch::new(store.clone(), providers.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let reconciler = Reconciler::new(means.clone(), wake.clone(), Arc::new(SystemEntropy));
+    let beside = [
+        tokio::spawn(vital(reconciler.run(stopped(stop.clone())))),
+        tokio::spawn(vital(watch.run(stopped(stop.clone())))),
+        tokio::spawn(vital(settle_engine::metrics::count(
+            store.clone(),
+            Arc::new(SystemClock),
+            stopped(stop.clone()),
+        ))),
+    ];
     let (known, are_known) = oneshot::channel();
     let tell = move || {
         // The engine may have been told to stop before it began.
@@ -106,6 +119,9 @@ pub(super) fn engine(
         }
         let _ = keeper.await;
         let _ = pauses.await;
+        for worker in beside {
+            let _ = worker.await;
+        }
     });
     Some((running, standing))
 }
