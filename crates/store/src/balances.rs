@@ -99,8 +99,8 @@ pub trait BalanceReads {
     /// Accounts of all merchants, by merchant and account, after those of the given one.
     async fn balance_list(&self, after: Option<MerchantId>, merchants: u32) -> StoreResult<Vec<Balance>>;
 
-    /// A merchant's books as of one moment. Ages of operations count until `now` where the database has no clock of
-    /// its own.
+    /// A merchant's books as of one moment. Ages of operations count until `now` where the database has no
+    /// clock of its own.
     async fn balance_audit(&self, merchant: MerchantId, now: Timestamp) -> StoreResult<Box<dyn Audit>>;
 }
 

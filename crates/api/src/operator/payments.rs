@@ -29,11 +29,13 @@ use crate::refusals::{Documentation, Refusal, responses};
 mod acts;
 mod filter;
 mod list;
+mod proposed;
 mod retries;
 mod show;
 
 pub(super) use acts::*;
 pub(super) use list::*;
+pub(super) use proposed::Proposed;
 pub(super) use retries::*;
 pub(super) use show::*;
 
@@ -161,8 +163,8 @@ async fn create(
     Ok(state.means.writer.create(received).await)
 }
 
-/// Gives pay-ins without a time that are there already the time that they have there: whoever does not say when
-/// a pay-in took place may hand it over again. Says whether there are any.
+/// Gives pay-ins without a time that are there already the time that they have there: whoever does not say
+/// when a pay-in took place may hand it over again. Says whether there are any.
 async fn date_alike(
     state: &OperatorState,
     orders: &mut [Undated],

@@ -4,60 +4,19 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use settle_domain::actor::Actor;
-use settle_domain::ids::{MerchantId, PaymentId, ProposalId};
-use settle_domain::time::Timestamp;
+use settle_domain::ids::ProposalId;
 use settle_engine::acts::proposals;
-use settle_store::Proposal;
 use utoipa::{IntoResponses, ToSchema};
 
 use super::OperatorState;
 use super::authentication::Operator;
-use super::payments::{Payment, refused, whole};
+use super::payments::{Payment, Proposed, refused, whole};
 use crate::error::ApiError;
 use crate::http::{PathIds, serialized};
 use crate::refusals::{Documentation, Refusal, responses};
 
 /// Proposals that one answer lists; whoever has more has another problem.
 const LISTED_MAX: u32 = 200;
-
-/// An act that waits for a second person.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Proposal)]
-pub(super) struct Proposed {
-    #[schema(value_type = Uuid)]
-    proposal_id: ProposalId,
-    #[schema(value_type = Uuid)]
-    merchant_id: MerchantId,
-    #[schema(value_type = Uuid)]
-    payment_id: PaymentId,
-    /// The version of the payment that the proposer saw: of any other, nothing is done.
-    version: u64,
-    /// `retry`, `refund`, `returned` or `resolve_` and an outcome.
-    #[schema(examples("resolve_not_paid"))]
-    act: String,
-    #[schema(value_type = String)]
-    proposed_by: Actor,
-    #[schema(value_type = String, format = DateTime)]
-    proposed_at: Timestamp,
-    /// When it is too late to approve it.
-    #[schema(value_type = String, format = DateTime)]
-    expires_at: Timestamp,
-}
-
-impl From<Proposal> for Proposed {
-    fn from(proposal: Proposal) -> Proposed {
-        Proposed {
-            act: proposals::act_of(&proposal).map(proposals::name_of).unwrap_or_default(),
-            proposal_id: proposal.proposal_id,
-            merchant_id: proposal.merchant_id,
-            payment_id: proposal.payment_id,
-            version: proposal.version,
-            proposed_by: proposal.proposed_by,
-            proposed_at: proposal.proposed_at,
-            expires_at: proposal.expires_at,
-        }
-    }
-}
 
 /// What waits for a second person, the oldest first.
 #[derive(Serialize, ToSchema)]

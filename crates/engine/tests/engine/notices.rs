@@ -6,7 +6,7 @@ use settle_domain::ids::PaymentId;
 use settle_domain::operation::{Answer, Judgement, OperationStatus, Report, ReportStatus, Seen, Window};
 use settle_domain::payment::{Act, Outcome, StateName};
 use settle_domain::seams::Clock;
-use settle_engine::acts::act;
+use settle_engine::acts::{People, act};
 use settle_engine::advance::{Advance, Deed, Told};
 use settle_engine::wake::EngineWake;
 use settle_provider::wire::OperationKind as Asked;
@@ -50,7 +50,7 @@ fn deed(deed: Act) -> Deed {
 pub(crate) async fn do_by_hand(world: &World, payment: PaymentId, what: Act) {
     let version = world.row(payment).await.version;
     let wake = EngineWake::default();
-    act(&world.means, &wake, (world.merchant, payment), version, &deed(what)).await.unwrap();
+    act(&world.means, &wake, (world.merchant, payment), version, &deed(what), People::One).await.unwrap();
 }
 
 async fn a_payment_that_needs_review_is_told_once(scratch: ScratchStore) {

@@ -14,7 +14,7 @@ use utoipa::{IntoResponses, ToSchema};
 use super::super::OperatorState;
 use super::super::authentication::Operator;
 use super::super::fields::Fields;
-use super::super::proposals::Proposed;
+use super::proposed::Proposed;
 use super::show::{Payment, payment_of, whole};
 use crate::error::ApiError;
 use crate::http::{PathIds, serialized};

@@ -1,4 +1,5 @@
-//! The demo's operator: it hands pay-ins over as a program of a real one does, and asks the sandbox what it did.
+//! The demo's operator: it hands pay-ins over as a program of a real one does, and asks the sandbox what it
+//! did.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -1,0 +1,48 @@
+//! An act on a payment that waits for a second person, as it is shown.
+
+use serde::Serialize;
+use settle_domain::actor::Actor;
+use settle_domain::ids::{MerchantId, PaymentId, ProposalId};
+use settle_domain::time::Timestamp;
+use settle_engine::acts::proposals;
+use settle_store::Proposal;
+use utoipa::ToSchema;
+
+/// An act that waits for a second person.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Proposal)]
+pub(in super::super) struct Proposed {
+    #[schema(value_type = Uuid)]
+    proposal_id: ProposalId,
+    #[schema(value_type = Uuid)]
+    merchant_id: MerchantId,
+    #[schema(value_type = Uuid)]
+    payment_id: PaymentId,
+    /// The version of the payment that the proposer saw: of any other, nothing is done.
+    version: u64,
+    /// `retry`, `refund`, `returned` or `resolve_` and an outcome.
+    #[schema(examples("resolve_not_paid"))]
+    act: String,
+    #[schema(value_type = String)]
+    proposed_by: Actor,
+    #[schema(value_type = String, format = DateTime)]
+    proposed_at: Timestamp,
+    /// When it is too late to approve it.
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+impl From<Proposal> for Proposed {
+    fn from(proposal: Proposal) -> Proposed {
+        Proposed {
+            act: proposals::act_of(&proposal).map(proposals::name_of).unwrap_or_default(),
+            proposal_id: proposal.proposal_id,
+            merchant_id: proposal.merchant_id,
+            payment_id: proposal.payment_id,
+            version: proposal.version,
+            proposed_by: proposal.proposed_by,
+            proposed_at: proposal.proposed_at,
+            expires_at: proposal.expires_at,
+        }
+    }
+}
