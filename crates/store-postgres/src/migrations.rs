@@ -5,7 +5,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// A new step gets the next number and the same name in both backends. A released step never changes, not
 /// even in a comment: the database knows its checksum.
-const FILES: [(i64, &str, &str); 10] = [
+const FILES: [(i64, &str, &str); 11] = [
     (1, "merchants", include_str!("../migrations/0001_merchants.sql")),
     (2, "settlements", include_str!("../migrations/0002_settlements.sql")),
     (3, "deliveries", include_str!("../migrations/0003_deliveries.sql")),

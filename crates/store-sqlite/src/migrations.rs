@@ -12,7 +12,7 @@ use settle_store::{StoreError, StoreResult};
 use crate::error::store_error;
 
 /// A new step gets the next number and the same name in both backends; a released step never changes.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 11] = [
     include_str!("../migrations/0001_merchants.sql"),
     include_str!("../migrations/0002_settlements.sql"),
     include_str!("../migrations/0003_deliveries.sql"),
