@@ -66,6 +66,8 @@ pub struct Station {
     places: Semaphore,
     circuit: Mutex<Circuit>,
     capabilities: Mutex<Option<(Instant, Capabilities)>>,
+    /// Held by who asks for them.
+    asking: tokio::sync::Mutex<()>,
 }
 
 /// Whether a provider answers.
@@ -95,6 +97,7 @@ impl Station {
             places: Semaphore::new(CALLS_MAX),
             circuit: Mutex::default(),
             capabilities: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
         }
     }
 
@@ -153,12 +156,20 @@ impl Station {
         self.known().map(|known| known.instance)
     }
 
-    /// What it can do, asked now and then.
+    /// What it can do, asked now and then: by one caller, while the others go on with what is known, or wait
+    /// for the one if that is nothing.
     pub async fn capabilities(&self) -> Option<Capabilities> {
         let fresh = self.capabilities_guard().clone().filter(|(at, _)| at.elapsed() < CAPABILITIES_AGE_MAX);
         if let Some((_, known)) = fresh {
             return Some(known);
         }
+        let Ok(_asking) = self.asking.try_lock() else {
+            let known = self.known();
+            if known.is_none() {
+                drop(self.asking.lock().await);
+            }
+            return known.or_else(|| self.known());
+        };
         let seen = self.provider.capabilities(self.clock.now()).await;
         self.note(&seen);
         let Seen::Answered(known) = seen else {

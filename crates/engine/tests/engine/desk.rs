@@ -57,6 +57,7 @@ struct Inner {
     executed: Vec<(OperationKind, Uuid)>,
     sends: usize,
     look_ups: usize,
+    questions: usize,
     quotes: u32,
     is_silent: bool,
 }
@@ -107,6 +108,11 @@ impl Desk {
     /// How many operations were sent to it.
     pub fn sends(&self) -> usize {
         self.inner().sends
+    }
+
+    /// How often it was asked what it can do.
+    pub fn questions(&self) -> usize {
+        self.inner().questions
     }
 
     /// How often it was asked about an operation.
@@ -308,6 +314,9 @@ impl Provider for Desk {
     }
 
     async fn capabilities(&self, _at: Timestamp) -> Seen<Capabilities> {
+        self.inner().questions += 1;
+        // As over a network: others get on meanwhile.
+        tokio::task::yield_now().await;
         Seen::Answered(Capabilities {
             instance: "one".to_owned(),
             sandbox: true,

@@ -19,6 +19,7 @@ mod books;
 mod desk;
 mod notices;
 mod reconcile;
+mod rules;
 mod runner;
 mod watch;
 mod world;

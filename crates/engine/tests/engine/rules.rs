@@ -1,0 +1,64 @@
+//! Rules that keep money from being paid twice, and that no other test breaks on: what a pause stops, and
+//! what a person's word needs. And who asks a provider what it can do.
+
+use settle_domain::payment::{Act, Outcome, StateName};
+use settle_provider::provider::Provider;
+use settle_provider::wire::OperationKind as Asked;
+use settle_store::conformance::ScratchStore;
+
+use crate::desk::Lie;
+use crate::notices::do_by_hand;
+use crate::world::{World, at};
+
+settle_testing::on_both_stores! {
+    a_pause_stops_sends_and_no_look_ups,
+    who_says_that_nothing_was_paid_makes_sure_of_it,
+}
+
+async fn a_pause_stops_sends_and_no_look_ups(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Lost]).await;
+    world.go(payment).await;
+    let station = world.means.providers.all().next().unwrap();
+    station.pause(true);
+    let later = world.receive(world.order("later", "USDC")).await.unwrap();
+    let (sends, quotes) = (world.desk.sends(), world.desk.quotes());
+    world.go(later).await;
+    assert_eq!((world.desk.sends(), world.desk.quotes()), (sends, quotes), "nothing is sent");
+    world.go_when_due(payment).await;
+    assert_eq!(world.row(payment).await.standing.state, StateName::Completed, "the look-up found it");
+    station.pause(false);
+    world.go_when_due(later).await;
+    assert_eq!(world.row(later).await.standing.state, StateName::Completed);
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 2);
+}
+
+/// The request lies in a queue somewhere: it arrives when the payment has been retried.
+async fn who_says_that_nothing_was_paid_makes_sure_of_it(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Late]).await;
+    world.go(payment).await;
+    let first = world.operations(payment).await[1].operation_id;
+    do_by_hand(&world, payment, Act::Resolve(Outcome::NotPaid)).await;
+    do_by_hand(&world, payment, Act::Retry).await;
+    world.go(payment).await;
+    for _ in 0..3 {
+        world.desk.look_up(first.0, at(0)).await;
+    }
+    world.assert_completed_once(payment).await;
+}
+
+/// Many lives begin at once with a provider of which nothing is known yet.
+#[tokio::test]
+async fn one_asks_what_a_provider_can_do_and_the_others_wait_for_it() {
+    let world = World::new(settle_store_sqlite::testing::scratch().await).await;
+    let station = world.means.providers.all().next().unwrap().clone();
+    let asked = (0..20).map(|_| {
+        let station = station.clone();
+        tokio::spawn(async move { station.capabilities().await })
+    });
+    for answer in asked.collect::<Vec<_>>() {
+        assert!(answer.await.unwrap().is_some());
+    }
+    assert_eq!(world.desk.questions(), 1);
+}
