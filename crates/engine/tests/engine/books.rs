@@ -4,6 +4,7 @@ use settle_domain::ids::{OperationId, PaymentId, SettlementId};
 use settle_domain::ledger::{Account, Postings};
 use settle_domain::operation::{OperationKind, OperationStatus};
 use settle_domain::payment::StateName;
+use settle_domain::settlement::Origin;
 use settle_engine::books::{self, Equation};
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::{ScratchStore, fixtures};
@@ -215,7 +216,8 @@ async fn a_conversion_that_did_not_succeed_exchanged_nothing(scratch: ScratchSto
 
 async fn a_settlement_of_what_was_not_paid_is_named(scratch: ScratchStore) {
     let (world, payment) = failed(scratch).await;
-    let told = fixtures::settlement(world.merchant, SettlementId::from(payment), at(1));
+    let mut told = fixtures::settlement(world.merchant, SettlementId::from(payment), at(1));
+    told.origin = Origin::Payment;
     fixtures::record(&*world.store, &[told]).await;
     let found = disagreements(&world).await;
     assert_eq!(found.len(), 1, "{found:#?}");

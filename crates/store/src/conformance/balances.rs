@@ -4,11 +4,12 @@ use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
 use settle_domain::ledger::{Account, Postings};
 use settle_domain::money::Asset;
 use settle_domain::operation::OperationKind;
+use settle_domain::settlement::Origin;
 
 use super::fixtures::{at, merchant, record, settlement};
 use super::operations::{operation, prepare};
 use super::payments::{create, payment};
-use crate::{AuditedPayment, Balance, PaymentRow, StepRow, Store};
+use crate::{AuditedPayment, Balance, NewSettlement, PaymentRow, StepRow, Store};
 
 fn moved(asset: &str, from: Account, to: Account, amount: &str) -> Postings {
     Postings::none().and(asset.parse().unwrap(), from, to, amount.parse().unwrap()).unwrap()
@@ -66,6 +67,12 @@ pub async fn postings_that_are_not_committed_leave_no_trace(store: &dyn Store) {
     assert_eq!(store.balance_of(owner).await.unwrap(), []);
 }
 
+/// The settlement that a payment makes.
+fn completed(row: &PaymentRow) -> NewSettlement {
+    let told = settlement(row.merchant_id, SettlementId::from(row.payment_id), at(3));
+    NewSettlement { origin: Origin::Payment, ..told }
+}
+
 async fn step(store: &dyn Store, row: &PaymentRow, number: u32) -> StepRow {
     let (merchant_id, payment_id) = (row.merchant_id, row.payment_id);
     let step = format!(r#"{{"to": "state {number}"}}"#);
@@ -91,7 +98,7 @@ pub async fn an_audit_sees_one_moment(store: &dyn Store) {
     create(store, &[payment(owner, "second", at(2))]).await;
     step(store, &first, 1).await;
     prepare(store, &operation(owner, first.payment_id, OperationKind::Payout, 1)).await.unwrap();
-    record(store, &[settlement(owner, SettlementId::from(first.payment_id), at(3))]).await;
+    record(store, &[completed(&first)]).await;
     let bare = AuditedPayment { payment: first, steps: Vec::new(), operations: Vec::new(), settlement: None };
     assert_eq!(audit.balances().await.unwrap(), before);
     assert_eq!(audit.payments(None, 10).await.unwrap(), [bare]);
@@ -118,7 +125,7 @@ pub async fn an_audit_gives_payments_in_pages_with_all_that_is_theirs(store: &dy
             prepare(store, &asked).await.unwrap();
             operations.push(asked);
         }
-        let told = settlement(owner, SettlementId::from(row.payment_id), at(3));
+        let told = completed(&row);
         let is_settled = number % 2 == 0;
         if is_settled {
             record(store, std::slice::from_ref(&told)).await;
