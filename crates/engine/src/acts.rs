@@ -143,8 +143,13 @@ pub async fn act(
     deed: &Deed,
     people: People,
 ) -> Result<Case, ActError> {
-    let case = seen(means, merchant, payment, version).await?;
+    let mut case = seen(means, merchant, payment, version).await?;
     let corridor = means.corridor(&case).await?;
+    if deed.act == Act::Refund && case.payment.provider.is_none() {
+        // It failed before its first quote: what came in goes back through the provider of its corridor.
+        case.payment.provider =
+            corridor.as_ref().map(|known| known.versioned.corridor.terms().provider.clone());
+    }
     let told = case.questioned().map(|place| means.told(&case, place, corridor.as_deref()));
     let now = means.clock.now();
     // Judged before the provider is asked: an act that is not allowed has no effect anywhere.

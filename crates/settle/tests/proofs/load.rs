@@ -85,18 +85,33 @@ pub fn post(tally: &SharedTally, token: &str, batch: &str, thread: usize) {
 /// Posts a batch once. Returns the status, or an error if the service dies before the whole answer has
 /// arrived.
 fn try_post(operator: SocketAddr, token: &str, batch: &str) -> io::Result<u16> {
+    try_ask(operator, "POST", "/operator/v1/settlements", token, batch).map(|(status, _)| status)
+}
+
+/// Asks an operator's listener once. Returns the status and the body, or an error if the service dies before
+/// the whole answer has arrived.
+pub fn try_ask(
+    operator: SocketAddr,
+    method: &str,
+    path: &str,
+    token: &str,
+    body: &str,
+) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect_timeout(&operator, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let request = format!(
-        "POST /operator/v1/settlements HTTP/1.1\r\nhost: settle\r\nconnection: close\r\n\
-         authorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n{batch}",
-        batch.len(),
+        "{method} {path} HTTP/1.1\r\nhost: settle\r\nconnection: close\r\n\
+         authorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len(),
     );
     stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-    status.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let is_whole = length.is_some_and(|length| length.parse() == Ok(body.len()));
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).filter(|_| is_whole);
+    Ok((status.ok_or(io::ErrorKind::UnexpectedEof)?, body.to_owned()))
 }
 
 /// A completed settlement; its id carries its number.

@@ -3,6 +3,7 @@
 //! | module | what happens to the service under load |
 //! |---|---|
 //! | [`kill_nine`] | it is killed again and again, on both stores |
+//! | [`settling`] | it and its provider are killed again and again while payments are settled, both stores |
 //! | [`graceful_stop`] | it is stopped in order, again and again, on both stores |
 //! | [`postgres_restarts`] | its database goes away and comes back |
 //! | [`half_open`] | its connections to the database vanish without a word |
@@ -34,6 +35,7 @@ mod nodes;
 mod peers;
 mod postgres_restarts;
 mod receiver;
+mod settling;
 mod setup;
 mod tally;
 mod three_nodes;
