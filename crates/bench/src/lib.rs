@@ -6,8 +6,9 @@
 //! | `scratch`, `postgres` | the scratch store and the merchants in it |
 //! | `history` | a store with many rows |
 //! | `service`, `ports` | the real `serve`, its processor time and memory |
+//! | `providers` | the real `sandbox`, and a provider that never answers |
 //! | `process`, `part`, `bare_file` | child processes, and the tools that measure the limits |
-//! | `load`, `client` | posts settlements |
+//! | `load`, `client` | posts settlements and payments |
 //! | `arrivals` | receives notifications |
 //! | `scenarios` | the measurements |
 //! | `durations` | percentiles |
@@ -27,6 +28,7 @@ mod ports;
 mod postgres;
 mod process;
 mod progress;
+mod providers;
 mod report;
 mod scenarios;
 mod scratch;
@@ -57,9 +59,16 @@ const USUAL: Scale = Scale {
     patience: Duration::from_mins(5),
     sizes: &[10_000, 100_000, 1_000_000],
     samples: Samples { rounds: 5, records: 12, record_rows: 100, reads: 600 },
+    payments: 100_000,
+    settled: &[10_000, 100_000],
+    settled_sample: 2_000,
 };
 /// The same with ten times more rows in the store, which takes much time and disk space.
-const FULL: Scale = Scale { sizes: &[10_000, 100_000, 1_000_000, 10_000_000], ..USUAL };
+const FULL: Scale = Scale {
+    sizes: &[10_000, 100_000, 1_000_000, 10_000_000],
+    settled: &[10_000, 100_000, 1_000_000],
+    ..USUAL
+};
 /// Just enough to see that the benchmark works and that nothing is lost.
 const QUICK: Scale = Scale {
     notifications: 600,
@@ -69,6 +78,9 @@ const QUICK: Scale = Scale {
     patience: Duration::from_secs(30),
     sizes: &[100, 1_000],
     samples: Samples { rounds: 1, records: 8, record_rows: 5, reads: 40 },
+    payments: 300,
+    settled: &[100, 400],
+    settled_sample: 40,
 };
 
 /// Measure how fast this machine is, on a store of its own
@@ -92,9 +104,12 @@ pub struct Bench {
     /// Measure little: to see that it runs
     #[arg(long)]
     quick: bool,
-    /// Also measure growth with 10 million rows
+    /// Also measure growth with 10 million rows, and with 1 million payments
     #[arg(long, conflicts_with = "quick")]
     full: bool,
+    /// How many payments `settle` takes through their whole life [default: 100,000; 300 if quick]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    payments: Option<u32>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -107,6 +122,8 @@ enum Scenario {
     Recovery,
     /// One merchant's endpoint hangs: what the others notice
     Isolation,
+    /// Payments through their whole life, beside the sandbox: speed, what one costs, a provider that hangs
+    Settle,
     /// Pages of 50
     Lists,
     /// The same page, claim and record with more and more rows in the store
@@ -144,6 +161,8 @@ impl Bench {
             (false, true) => FULL,
             (false, false) => USUAL,
         };
+        let payments = self.payments.and_then(|number| usize::try_from(number).ok());
+        let scale = Scale { payments: payments.unwrap_or(scale.payments), ..scale };
         let plan = Plan { store: self.store, scale, progress: Progress::new() };
         let (mut measured, mut timings) = (Measured::default(), Vec::new());
         let started = Instant::now();
@@ -192,7 +211,7 @@ impl Bench {
         let lost = figures.iter().filter(|figure| is_loss(figure)).any(|figure| figure.value > 0.0);
         match failed {
             Some(fault) => Err(fault),
-            None if lost => Err(BenchError::Failed("notifications were lost, see above".to_owned())),
+            None if lost => Err(BenchError::Failed("something was lost, see above".to_owned())),
             None => Ok(()),
         }
     }
@@ -213,6 +232,7 @@ impl Bench {
             Scenario::Latency => scenarios::latency(plan).await?,
             Scenario::Recovery => scenarios::recovery(plan).await?,
             Scenario::Isolation => scenarios::isolation(plan).await?,
+            Scenario::Settle => scenarios::settle(plan).await?,
             Scenario::Lists => scenarios::lists(plan).await?,
             Scenario::Growth => {
                 let (measured, grown) = scenarios::growth(plan).await?;
@@ -246,8 +266,11 @@ fn interrupted() -> BenchError {
     BenchError::Failed("interrupted".to_owned())
 }
 
+/// What the name of a figure ends with that must be 0.
+const LOSSES: [&str; 4] = ["lost", "wrong state", "paid twice", "books disagree"];
+
 fn is_loss(figure: &Figure) -> bool {
-    figure.name.ends_with("lost") || figure.name.ends_with("wrong state")
+    LOSSES.iter().any(|loss| figure.name.ends_with(loss))
 }
 
 /// How close `deliver` comes to the bare client, if both were measured.

@@ -1,4 +1,4 @@
-//! Posts settlements. Each has a number, which its notification carries.
+//! Posts settlements or payments. Each has a number, which its notification carries.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use crate::client::Client;
 use crate::error::BenchError;
 use crate::scratch::Shop;
 
-const PATH: &str = "/operator/v1/settlements";
 /// How long a caller waits before it calls a service again that does not answer.
 const RETRY: Duration = Duration::from_millis(5);
 /// How long a caller repeats a failing call before it gives up.
@@ -26,6 +25,43 @@ const GIVE_UP: Duration = Duration::from_secs(30);
 const CONNECTIONS_MAX: usize = 32;
 /// How long the last notification of a steady rate may take.
 const LAST_ARRIVAL: Duration = Duration::from_secs(30);
+
+/// What is posted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Posted {
+    /// Settlements that somebody else made.
+    Settlements,
+    /// Payments that the engine settles.
+    Payments,
+}
+
+impl Posted {
+    fn path(self) -> &'static str {
+        match self {
+            Posted::Settlements => "/operator/v1/settlements",
+            Posted::Payments => "/operator/v1/payments",
+        }
+    }
+
+    fn row(self, shop: &Shop, number: usize) -> String {
+        match self {
+            Posted::Settlements => settlement(shop, number),
+            Posted::Payments => payment(shop, number),
+        }
+    }
+}
+
+/// One payment as JSON. No two have the same destination, so that the provider's list shows what was paid
+/// twice.
+fn payment(shop: &Shop, number: usize) -> String {
+    let (whole, cents) = (100 + number % 9_000, number % 100);
+    format!(
+        "{{\"merchant_id\":\"{}\",\"payin_reference\":\"B{number}\",\"incoming_currency\":\"BRL\",\
+         \"incoming_amount\":\"{whole}.{cents:02}\",\"outgoing_currency\":\"USDC\",\
+         \"destination_reference\":\"0x9fc76417374aa880d4449a1f7f31ec597f{number:08}\"}}",
+        shop.merchant_id
+    )
+}
 
 /// One settlement as JSON; its notification has about 600 bytes.
 pub(crate) fn settlement(shop: &Shop, number: usize) -> String {
@@ -55,22 +91,35 @@ pub(crate) fn completed(shop: &Shop, number: usize) -> Result<CompletedSettlemen
     parse(&object.map_err(|fault| refused(&fault))?).map_err(|problems| refused(&problems))
 }
 
-/// Settlements to post, and how many of them have been posted.
+/// Settlements or payments to post, and how many of them have been posted.
 pub(crate) struct Load {
+    pub(crate) posted: Posted,
     pub(crate) shops: Arc<Vec<Shop>>,
     pub(crate) token: String,
     pub(crate) number: usize,
-    /// Settlements in one call.
+    /// How many in one call.
     pub(crate) batch: usize,
     pub(crate) next: AtomicUsize,
-    /// Settlements whose call was answered with 200.
+    /// How many were in calls that were answered with 200.
     pub(crate) accepted: AtomicUsize,
 }
 
 impl Load {
+    /// Settlements, from number 0 to `number`.
     pub(crate) fn new(shops: Arc<Vec<Shop>>, token: &str, number: usize, batch: usize) -> Arc<Load> {
-        let (next, accepted) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Arc::new(Load { shops, token: token.to_owned(), number, batch, next, accepted })
+        Load::of(Posted::Settlements, shops, token, 0..number, batch)
+    }
+
+    /// Those with these numbers.
+    pub(crate) fn of(
+        posted: Posted,
+        shops: Arc<Vec<Shop>>,
+        token: &str,
+        numbers: std::ops::Range<usize>,
+        batch: usize,
+    ) -> Arc<Load> {
+        let (next, accepted) = (AtomicUsize::new(numbers.start), AtomicUsize::new(0));
+        Arc::new(Load { posted, shops, token: token.to_owned(), number: numbers.end, batch, next, accepted })
     }
 
     pub(crate) fn accepted(&self) -> usize {
@@ -84,7 +133,8 @@ impl Load {
             return None;
         }
         let last = (first + self.batch).min(self.number);
-        let mut rows = (first..last).map(|number| settlement(&self.shops[number % self.shops.len()], number));
+        let row = |number: usize| self.posted.row(&self.shops[number % self.shops.len()], number);
+        let mut rows = (first..last).map(row);
         if self.batch == 1 {
             return Some((1, rows.next()?));
         }
@@ -100,7 +150,7 @@ impl Load {
                 tokio::spawn(async move {
                     let mut client = None;
                     while let Some((rows, body)) = load.take() {
-                        if call(&mut client, || *address.borrow(), &load.token, &body).await {
+                        if call(&mut client, || *address.borrow(), load.posted, &load.token, &body).await {
                             load.accepted.fetch_add(rows, Ordering::Relaxed);
                         }
                     }
@@ -118,6 +168,7 @@ impl Load {
 async fn call(
     client: &mut Option<Client>,
     address: impl Fn() -> SocketAddr,
+    posted: Posted,
     token: &str,
     body: &str,
 ) -> bool {
@@ -127,7 +178,7 @@ async fn call(
             *client = Client::connect(address()).await.ok();
         }
         if let Some(connected) = client
-            && connected.post(PATH, token, body).await.is_ok_and(|status| status == 200)
+            && connected.post(posted.path(), token, body).await.is_ok_and(|status| status == 200)
         {
             return true;
         }
@@ -146,9 +197,10 @@ pub(crate) struct Timed {
     pub(crate) took: Option<u64>,
 }
 
-/// Posts settlements one by one at a steady rate, without waiting for answers. Returns when each call was
+/// Posts one by one at a steady rate, without waiting for answers. Returns when each call was
 /// made and how long its notification took to arrive.
 pub(crate) async fn at_rate(
+    posted: Posted,
     shops: &Arc<Vec<Shop>>,
     token: &str,
     operator: SocketAddr,
@@ -165,12 +217,12 @@ pub(crate) async fn at_rate(
         // The time starts here, so a call that waits for a connection counts the wait. It does not start when
         // the call was due: the timer may be late by a millisecond, which is not the service's fault.
         calls.push(arrivals.now());
-        let body = settlement(&shops[number % shops.len()], number);
+        let body = posted.row(&shops[number % shops.len()], number);
         let (token, idle, places) = (token.to_owned(), idle.clone(), places.clone());
         tokio::spawn(async move {
             let Ok(_place) = places.acquire_owned().await else { return };
             let mut client = idle.lock().await.pop();
-            call(&mut client, || operator, &token, &body).await;
+            call(&mut client, || operator, posted, &token, &body).await;
             idle.lock().await.extend(client);
         });
     }

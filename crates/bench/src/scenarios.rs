@@ -25,6 +25,7 @@ mod latency;
 mod limits;
 mod lists;
 mod recovery;
+mod settle;
 mod start;
 
 pub(crate) use deliver::deliver;
@@ -34,6 +35,7 @@ pub(crate) use latency::latency;
 pub(crate) use limits::limits;
 pub(crate) use lists::lists;
 pub(crate) use recovery::recovery;
+pub(crate) use settle::settle;
 pub(crate) use start::start;
 
 /// What to measure, and the progress line that shows it.
@@ -58,6 +60,11 @@ pub(crate) struct Scale {
     /// Rows in the store at which `growth` measures.
     pub(crate) sizes: &'static [usize],
     pub(crate) samples: Samples,
+    /// Payments of `settle`.
+    pub(crate) payments: usize,
+    /// Payments in the store at which `settle` measures what one costs, and how many of each round.
+    pub(crate) settled: &'static [usize],
+    pub(crate) settled_sample: usize,
 }
 
 /// Settlements in one call of the batched scenarios.
@@ -138,7 +145,16 @@ struct Setup {
 
 impl Setup {
     async fn start(plan: &Plan, merchants: usize, notifications: usize) -> Result<Setup, BenchError> {
-        let scratch = Scratch::new(plan.store).await?;
+        Setup::on(Scratch::new(plan.store).await?, plan, merchants, notifications).await
+    }
+
+    /// The same on a store whose settings are made already.
+    async fn on(
+        scratch: Scratch,
+        plan: &Plan,
+        merchants: usize,
+        notifications: usize,
+    ) -> Result<Setup, BenchError> {
         let arrivals = Arrivals::of(notifications, &plan.progress);
         let endpoints = receive(arrivals.clone()).await?;
         let context = scratch.open().await?;

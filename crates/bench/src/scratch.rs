@@ -70,6 +70,13 @@ impl Scratch {
         &self.settings
     }
 
+    /// Adds a provider to the settings of the service.
+    pub(crate) fn provider(&mut self, name: &str, address: SocketAddr, secret: &str) {
+        let name = name.to_uppercase();
+        let url = (format!("SETTLE_PROVIDERS__{name}__URL"), format!("http://{address}"));
+        self.settings.extend([url, (format!("SETTLE_PROVIDERS__{name}__SECRET"), secret.to_owned())]);
+    }
+
     /// Opens the store in the benchmark's own process.
     pub(crate) async fn open(&self) -> Result<Context, BenchError> {
         let file = self.folder.path().join("settle.toml");

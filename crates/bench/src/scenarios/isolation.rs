@@ -7,7 +7,7 @@ use crate::arrivals::{HANGING_PATH, receive};
 use crate::durations::Durations;
 use crate::error::BenchError;
 use crate::figures::{Figure, number};
-use crate::load::{Load, at_rate};
+use crate::load::{Load, Posted, at_rate};
 
 /// The latency of other merchants while all deliveries of one merchant hang.
 pub(crate) async fn isolation(plan: &Plan) -> Result<Measured, BenchError> {
@@ -17,7 +17,7 @@ pub(crate) async fn isolation(plan: &Plan) -> Result<Measured, BenchError> {
     let (shops, token, operator) = (&setup.shops, setup.token.as_str(), setup.service.operator);
     let arrivals = &setup.arrivals;
     let measure = async |numbers: std::ops::Range<usize>| {
-        let calls = at_rate(shops, token, operator, arrivals, numbers, RATE).await;
+        let calls = at_rate(Posted::Settlements, shops, token, operator, arrivals, numbers, RATE).await;
         let lost = calls.iter().filter(|call| call.took.is_none()).count();
         let took: Durations = calls.iter().filter_map(|call| call.took).collect();
         (micros_to_ms(took.percentile(0.99)), lost)

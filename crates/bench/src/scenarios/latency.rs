@@ -4,7 +4,7 @@ use super::{Measured, Plan, Setup, micros_to_ms};
 use crate::durations::Durations;
 use crate::error::BenchError;
 use crate::figures::{Figure, number};
-use crate::load::at_rate;
+use crate::load::{Posted, at_rate};
 use crate::plot::Latencies;
 
 /// Measures the latency at two steady rates.
@@ -17,8 +17,18 @@ pub(crate) async fn latency(plan: &Plan) -> Result<Measured, BenchError> {
         let setup = Setup::start(plan, plan.scale.merchants, warm_up + count).await?;
         let (shops, token, operator) = (&setup.shops, setup.token.as_str(), setup.service.operator);
         plan.progress.step(&format!("{rate}/s"), warm_up + count);
-        let warming = at_rate(shops, token, operator, &setup.arrivals, 0..warm_up, rate).await;
-        let took = at_rate(shops, token, operator, &setup.arrivals, warm_up..warm_up + count, rate).await;
+        let warming =
+            at_rate(Posted::Settlements, shops, token, operator, &setup.arrivals, 0..warm_up, rate).await;
+        let took = at_rate(
+            Posted::Settlements,
+            shops,
+            token,
+            operator,
+            &setup.arrivals,
+            warm_up..warm_up + count,
+            rate,
+        )
+        .await;
         let lost = warming.iter().chain(&took).filter(|call| call.took.is_none()).count();
         let calls: Vec<(u64, u64)> = took.iter().filter_map(|call| Some((call.at, call.took?))).collect();
         let took: Durations = calls.iter().map(|(_, took)| *took).collect();

@@ -1,0 +1,63 @@
+//! What a payment costs with more and more payments in the store, as processor time: it stays the same where
+//! other work slows everything down.
+
+use super::Settling;
+use crate::error::BenchError;
+use crate::figures::{Figure, number};
+use crate::scenarios::growth::short;
+use crate::scenarios::{Measured, Plan};
+use crate::scratch::StoreKind;
+
+/// Rounds at each size; the cheapest counts.
+const ROUNDS: usize = 5;
+
+/// Settles payments until the store has each size, and measures some more there.
+pub(super) async fn growth(plan: &Plan) -> Result<Measured, BenchError> {
+    let (sizes, sample) = (plan.scale.settled, plan.scale.settled_sample);
+    let room = sizes.iter().copied().fold(0, usize::max) + ROUNDS * sample;
+    let settling = Settling::start(plan, room).await?;
+    let (mut settled, mut lost) = (0, 0);
+    let mut costs = Vec::new();
+    for size in sizes {
+        // The measurement adds payments: halfway through, the store has exactly this size.
+        let fill = size.saturating_sub(ROUNDS * sample / 2).max(settled);
+        plan.progress.step(&format!("filling the store with {}", payments(*size)), fill);
+        if fill > settled {
+            lost += settling.settle(plan, settled..fill).await;
+            settled = fill;
+        }
+        let mut cheapest = f64::INFINITY;
+        for _ in 0..ROUNDS {
+            // What is behind the last arrival belongs to the payments before.
+            settling.setup.wrong_states(settled).await?;
+            let before = settling.used();
+            lost += settling.settle(plan, settled..settled + sample).await;
+            settled += sample;
+            settling.setup.wrong_states(settled).await?;
+            cheapest = cheapest.min(settling.used().since(before).total() * 1e6 / number(sample));
+        }
+        costs.push((*size, cheapest));
+    }
+    Ok(Measured::of(figures(plan.store, &costs, lost)))
+}
+
+fn figures(store: StoreKind, costs: &[(usize, f64)], lost: usize) -> Vec<Figure> {
+    let most = if store == StoreKind::Sqlite { 1.25 } else { 1.15 };
+    let figure = |what: String, value: f64, unit| Figure::new("settle", what, value, unit);
+    let mut figures: Vec<Figure> = costs
+        .iter()
+        .map(|(size, cost)| figure(format!("processor with {}", payments(*size)), *cost, "µs"))
+        .collect();
+    for ((small, before), (large, after)) in costs.iter().zip(costs.iter().skip(1)) {
+        let decades = (number(*large) / number(*small)).log10();
+        let name = format!("processor with {} → {}", payments(*small), payments(*large));
+        figures.push(figure(name, (after / before).powf(1.0 / decades), "×").at_most(most));
+    }
+    figures.push(figure("growth: lost".to_owned(), number(lost), "").at_most(0.0));
+    figures
+}
+
+/// A number of payments as people say it.
+fn payments(number: usize) -> String {
+    short(number).replace("rows", "payments")
+}
