@@ -442,6 +442,10 @@ impl Advance {
             .and_then(|place| self.case.operations[place].operation.bought_amount);
         let posted = postings(movement, &books)?;
         let payment = &mut self.case.payment;
+        // A look-up that tells what is known already is no line of the timeline, and alerts nobody again.
+        let is_news = (from, payment.reason, payment.late) != (to, reason, late)
+            || !posted.lines().is_empty()
+            || note.is_some();
         (payment.state, payment.reason, payment.expired_quotes, payment.late) =
             (to, reason, expired_quotes, late);
         payment.blocked = None;
@@ -449,13 +453,15 @@ impl Advance {
             self.case.changed_at = self.now;
             self.case.tries = 0;
         }
-        if alerts {
+        if alerts && is_news {
             self.notice(Notice::of_step(movement));
         }
         if to.is_final() {
             self.case.due_at = None;
         }
-        self.write_step(Some(from), operation, posted, note);
+        if is_news {
+            self.write_step(Some(from), operation, posted, note);
+        }
         Ok(mark)
     }
 
