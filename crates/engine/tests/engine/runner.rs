@@ -26,6 +26,8 @@ const MANY_MERCHANTS: usize = 150;
 const MANY_PAYMENTS: usize = 150;
 /// How many that are.
 const IN_HAND_OF_ONE: u32 = 128;
+/// Calls to one provider at once.
+const CALLS_AT_ONCE: u32 = 64;
 const LEASE: Duration = Duration::from_mins(1);
 
 settle_testing::on_both_stores! {
@@ -324,11 +326,11 @@ async fn a_merchant_has_a_bounded_number_of_payments_in_hand() {
     world.corridor_of(other, "other", ("BRL", "USDC"), "0").await;
     world.desk.keep_back(Some(Asked::Conversion));
     let running = Running::start(&world);
-    world.desk.until(|desk| desk.quotes() >= IN_HAND_OF_ONE).await;
+    world.desk.until(|desk| desk.quotes() >= CALLS_AT_ONCE).await;
     // Claims go on meanwhile: the other merchant's payment is claimed and settled.
     world.receive_of(other, "pix of the other").await;
     world.other_desk.until(has_paid(1)).await;
-    assert_eq!(world.desk.quotes(), IN_HAND_OF_ONE);
+    assert!(world.desk.quotes() <= IN_HAND_OF_ONE, "{}", world.desk.quotes());
     running.kill().await;
 }
 
