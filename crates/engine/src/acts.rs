@@ -9,7 +9,7 @@ use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Answer, Seen};
 use settle_domain::payment::{Act, TransitionFault};
-use settle_store::StoreError;
+use settle_store::{StoreError, StoredCorridor};
 
 use crate::advance::{Advance, Deed, Stuck};
 use crate::case::Case;
@@ -112,26 +112,34 @@ pub enum People {
 /// Says whether an act is allowed on the version of a payment that its operator saw. Nothing is done.
 pub async fn judged(
     means: &Means,
-    (merchant, payment): (MerchantId, PaymentId),
+    payment: (MerchantId, PaymentId),
     version: u64,
     deed: &Deed,
 ) -> Result<(), ActError> {
-    let case = seen(means, merchant, payment, version).await?;
-    let corridor = means.corridor(&case).await?;
-    let told = case.awaited().map(|place| means.told(&case, place, corridor.as_deref()));
+    let (case, corridor) = read(means, payment, version, deed).await?;
+    let told = case.questioned().map(|place| means.told(&case, place, corridor.as_deref()));
     Advance::acted(case.clone(), deed, told.as_ref(), means.clock.now())?;
     Ok(())
 }
 
-/// The payment, if it is as the operator saw it.
-async fn seen(
+/// The payment, if it is as the operator saw it, with its corridor.
+async fn read(
     means: &Means,
-    merchant: MerchantId,
-    payment: PaymentId,
+    (merchant, payment): (MerchantId, PaymentId),
     version: u64,
-) -> Result<Case, ActError> {
-    let case = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
-    if case.payment.version == version { Ok(case) } else { Err(ActError::Stale(case.payment.version)) }
+    deed: &Deed,
+) -> Result<(Case, Option<Arc<StoredCorridor>>), ActError> {
+    let mut case = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
+    if case.payment.version != version {
+        return Err(ActError::Stale(case.payment.version));
+    }
+    let corridor = means.corridor(&case).await?;
+    if deed.act == Act::Refund && case.payment.provider.is_none() {
+        // It failed before its first quote: what came in goes back through the provider of its corridor.
+        case.payment.provider =
+            corridor.as_ref().map(|known| known.versioned.corridor.terms().provider.clone());
+    }
+    Ok((case, corridor))
 }
 
 /// Does what an operator wants with the version of a payment that it saw. Gives the payment as it is then.
@@ -143,13 +151,7 @@ pub async fn act(
     deed: &Deed,
     people: People,
 ) -> Result<Case, ActError> {
-    let mut case = seen(means, merchant, payment, version).await?;
-    let corridor = means.corridor(&case).await?;
-    if deed.act == Act::Refund && case.payment.provider.is_none() {
-        // It failed before its first quote: what came in goes back through the provider of its corridor.
-        case.payment.provider =
-            corridor.as_ref().map(|known| known.versioned.corridor.terms().provider.clone());
-    }
+    let (case, corridor) = read(means, (merchant, payment), version, deed).await?;
     let told = case.questioned().map(|place| means.told(&case, place, corridor.as_deref()));
     let now = means.clock.now();
     // Judged before the provider is asked: an act that is not allowed has no effect anywhere.

@@ -75,9 +75,33 @@ pub struct Station {
 struct Circuit {
     /// Calls without an answer in a row.
     failures: u32,
+    /// How often it has opened since the last answer.
+    openings: u32,
     /// Until when nothing is sent.
     open_until: Option<Instant>,
     is_paused: bool,
+}
+
+impl Circuit {
+    /// A call was answered. Says whether the circuit was open.
+    fn answered(&mut self) -> bool {
+        (self.failures, self.openings) = (0, 0);
+        self.open_until.take().is_some()
+    }
+
+    /// A call was not answered. Gives for how long the circuit opens, if it does.
+    fn failed(&mut self, now: Instant) -> Option<Duration> {
+        self.failures = self.failures.saturating_add(1);
+        if self.failures < FAILURES_MAX || self.open_until.is_some_and(|until| until > now) {
+            return None;
+        }
+        // Many calls may fail at once: only what fails after an opening makes the next one longer.
+        let longer = 2_u32.saturating_pow(self.openings.min(16));
+        let pause = OPEN_FIRST.saturating_mul(longer).min(OPEN_MAX);
+        self.openings = self.openings.saturating_add(1);
+        self.open_until = Some(now + pause);
+        Some(pause)
+    }
 }
 
 impl Station {
@@ -170,8 +194,7 @@ impl Station {
             }
             return known.or_else(|| self.known());
         };
-        let seen = self.provider.capabilities(self.clock.now()).await;
-        self.note(&seen);
+        let seen = self.called("capabilities", self.provider.capabilities(self.clock.now())).await;
         let Seen::Answered(known) = seen else {
             return self.known();
         };
@@ -187,9 +210,7 @@ impl Station {
         let Ok(Ok(_place)) = timeout(PLACE_WAIT, self.places.acquire()).await else {
             return Seen::NotSent(NotSentFault::Timeout(PLACE_WAIT));
         };
-        let seen = self.provider.quote(request, self.clock.now()).await;
-        self.note(&seen);
-        seen
+        self.called("quote", self.provider.quote(request, self.clock.now())).await
     }
 
     /// Sends an operation. The caller has committed that it does.
@@ -207,28 +228,32 @@ impl Station {
             OperationKind::Payout => wire::OperationKind::Payout,
             OperationKind::Refund => wire::OperationKind::Refund,
         };
-        let seen = self.provider.send(kind, id.0, body, stamped_at).await;
-        self.note(&seen);
-        seen
+        let sent = self.provider.send(kind, id.0, body, stamped_at);
+        self.called("send", sent).await
     }
 
     /// Looks an operation up.
     pub async fn look_up(&self, id: OperationId) -> Seen<Operation> {
-        let seen = self.provider.look_up(id.0, self.clock.now()).await;
-        self.note(&seen);
-        seen
+        self.called("look_up", self.provider.look_up(id.0, self.clock.now())).await
     }
 
     /// Asks that an operation is never begun.
     pub async fn void(&self, id: OperationId) -> Seen<Operation> {
-        let seen = self.provider.void(id.0, self.clock.now()).await;
-        self.note(&seen);
-        seen
+        self.called("void", self.provider.void(id.0, self.clock.now())).await
     }
 
     /// A page of what has changed there since then.
     pub async fn changes(&self, since: Timestamp, after: Option<&str>) -> Seen<OperationPage> {
-        let seen = self.provider.changes(since, after, self.clock.now()).await;
+        self.called("changes", self.provider.changes(since, after, self.clock.now())).await
+    }
+
+    /// Makes a call, measures it, and counts what it has seen.
+    async fn called<T>(&self, call: &'static str, made: impl Future<Output = Seen<T>>) -> Seen<T> {
+        let started = Instant::now();
+        let seen = made.await;
+        let labels = [("provider", self.name.to_string()), ("call", call.to_owned())];
+        ::metrics::histogram!("settle_provider_call_duration_seconds", &labels)
+            .record(started.elapsed().as_secs_f64());
         self.note(&seen);
         seen
     }
@@ -240,21 +265,11 @@ impl Station {
             Seen::Unusable { status, .. } => *status < 500,
             _ => true,
         };
-        let mut circuit = self.circuit();
         if has_answered {
-            if circuit.open_until.take().is_some() {
+            if self.circuit().answered() {
                 tracing::info!(provider = %self.name, "the provider answers again");
             }
-            circuit.failures = 0;
-            return;
-        }
-        circuit.failures = circuit.failures.saturating_add(1);
-        let over = circuit.failures.checked_sub(FAILURES_MAX);
-        if let Some(over) = over
-            && circuit.open_until.is_none_or(|until| until <= Instant::now())
-        {
-            let pause = OPEN_FIRST.saturating_mul(2_u32.saturating_pow(over.min(16))).min(OPEN_MAX);
-            circuit.open_until = Some(Instant::now() + pause);
+        } else if let Some(pause) = self.circuit().failed(Instant::now()) {
             tracing::warn!(provider = %self.name, ?pause, "the provider does not answer: nothing is sent to it");
         }
     }
@@ -269,5 +284,26 @@ impl Station {
 
     fn known(&self) -> Option<Capabilities> {
         self.capabilities_guard().as_ref().map(|(_, known)| known.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_circuit_opens_for_longer_each_time_however_many_calls_fail_at_once() {
+        let mut circuit = Circuit::default();
+        let mut now = Instant::now();
+        let burst = |circuit: &mut Circuit, now: Instant| -> Vec<Duration> {
+            (0..64).filter_map(|_| circuit.failed(now)).collect()
+        };
+        for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
+            assert_eq!(burst(&mut circuit, now), [Duration::from_secs(seconds)]);
+            now += Duration::from_secs(seconds);
+        }
+        assert!(circuit.answered() && !circuit.answered());
+        assert_eq!((0..4).find_map(|_| circuit.failed(now)), None, "a few failures are no sign");
+        assert_eq!(circuit.failed(now), Some(OPEN_FIRST));
     }
 }
