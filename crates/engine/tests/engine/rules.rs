@@ -52,6 +52,7 @@ async fn who_says_that_nothing_was_paid_makes_sure_of_it(scratch: ScratchStore) 
 #[tokio::test]
 async fn one_asks_what_a_provider_can_do_and_the_others_wait_for_it() {
     let world = World::new(settle_store_sqlite::testing::scratch().await).await;
+    world.desk.slow();
     let station = world.means.providers.all().next().unwrap().clone();
     let asked = (0..20).map(|_| {
         let station = station.clone();
