@@ -119,9 +119,11 @@ settle_store::statements! {
         VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second', $4)
         ON CONFLICT (keeper_id) DO UPDATE
         SET lease_until = excluded.lease_until, lock_key = excluded.lock_key";
+    // Of its own duty alone: when the database has restarted, the keepers of one process show themselves again
+    // one after the other, and the first must not take the other for dead.
     cold "once a second; as many rows as keepers" FORGET_DEAD_KEEPERS = "
         DELETE FROM keepers
-        WHERE keeper_id <> $1 AND (
+        WHERE keeper_id <> $1 AND duty = $3 AND (
             lease_until < clock_timestamp() OR NOT EXISTS (
                 SELECT FROM pg_locks
                 WHERE locktype = 'advisory' AND granted AND objsubid = 2
@@ -216,7 +218,7 @@ impl QueueWrites for PostgresTx {
         let renew =
             sqlx::query(RENEW).bind(keeper.0).bind(lock_key).bind(lease.as_secs_f64()).bind(duty.as_str());
         renew.execute(&mut *self.inner).await.map_err(store_error)?;
-        let forget = sqlx::query(FORGET_DEAD_KEEPERS).bind(keeper.0).bind(LOCK_CLASS);
+        let forget = sqlx::query(FORGET_DEAD_KEEPERS).bind(keeper.0).bind(LOCK_CLASS).bind(duty.as_str());
         forget.execute(&mut *self.inner).await.map_err(store_error)?;
         sqlx::query(FREE).execute(&mut *self.inner).await.map_err(store_error)?;
         let rows = sqlx::query(HELD).bind(keeper.0).bind(duty.as_str()).fetch_all(&mut *self.inner).await;
