@@ -15,7 +15,7 @@ use crate::{SqliteStore, SqliteTx};
 settle_store::statements! {
     cold "an operator's listing" LIST = "
         SELECT proposal_id, merchant_id, payment_id, version, deed, proposed_by, proposed_at, expires_at, approved_by
-        FROM proposals WHERE approved_by IS NULL AND expires_at > ?1 ORDER BY proposal_id LIMIT ?2";
+        FROM proposals WHERE approved_by IS NULL AND expires_at > ?1 ORDER BY proposal_id LIMIT ?2 + 0";
     cold "an operator approves" FIND = "
         SELECT proposal_id, merchant_id, payment_id, version, deed, proposed_by, proposed_at, expires_at, approved_by
         FROM proposals WHERE proposal_id = ?1";

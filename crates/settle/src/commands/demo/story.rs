@@ -5,6 +5,7 @@ use settle_domain::delivery::Delivery;
 use settle_domain::payment::StateName;
 use settle_domain::reason::Reason;
 use settle_domain::seams::Clock;
+use settle_engine::case::Case;
 use settle_store::{PaymentRow, QueueDepth};
 use settle_wiring::system::SystemClock;
 
@@ -94,9 +95,7 @@ pub(super) fn became(shop: &str, row: &PaymentRow) -> Option<Told> {
         (_, Some(blocked), _) => {
             ("blocked", Mood::Worrying, format!("by {blocked}: nothing was done, and it is tried again"))
         }
-        (StateName::Completed, ..) => {
-            ("settled", Mood::Good, format!("converted and paid out, payment {id}"))
-        }
+        (StateName::Completed, ..) => ("settled", Mood::Good, format!("{}payment {id}", amounts(row))),
         (StateName::PayingOut, _, Some(Reason::PayoutOutcomeUnknown)) => (
             "lost",
             Mood::Worrying,
@@ -109,6 +108,17 @@ pub(super) fn became(shop: &str, row: &PaymentRow) -> Option<Told> {
         _ => return None,
     };
     Some(told(word, mood, format!("{shop:<11} {text}")))
+}
+
+/// What came in and what goes out: `1000.00 BRL → 181.149631 USDC, `.
+fn amounts(row: &PaymentRow) -> String {
+    let case = Case::read(row.clone(), None, Vec::new()).ok();
+    let told = case.and_then(|case| {
+        let (order, quote) = (&case.payment.order, case.payment.quote?);
+        let outgoing = quote.quote.outgoing_amount;
+        Some(format!("{} {} → {outgoing} {}, ", order.incoming_amount, order.incoming, order.outgoing))
+    });
+    told.unwrap_or_default()
 }
 
 /// What the provider has really done.
