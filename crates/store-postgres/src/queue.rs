@@ -119,8 +119,8 @@ settle_store::statements! {
         VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second', $4)
         ON CONFLICT (keeper_id) DO UPDATE
         SET lease_until = excluded.lease_until, lock_key = excluded.lock_key";
-    // Of its own duty alone: when the database has restarted, the keepers of one process show themselves again
-    // one after the other, and the first must not take the other for dead.
+    // Of its own duty alone: when the database has restarted, the keepers of one process show themselves
+    // again one after the other, and the first must not take the other for dead.
     cold "once a second; as many rows as keepers" FORGET_DEAD_KEEPERS = "
         DELETE FROM keepers
         WHERE keeper_id <> $1 AND duty = $3 AND (
