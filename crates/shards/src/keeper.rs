@@ -195,7 +195,7 @@ impl Keeper {
         });
         if changed && now == Standing::StandingBy {
             tracing::warn!(
-                "another process sends from this database: this one stands by, and sends when that one ends"
+                "another process does this work on this database: this one stands by, and works when that one ends"
             );
         }
     }

@@ -1,4 +1,8 @@
-//! Who serves which merchants: one keeper a process holds shards, and its tenants work in them.
+//! Who serves which merchants: the keeper of each duty holds shards for its process, and its tenants work in
+//! them.
+//!
+//! Sending and settling are duties with leases of their own. With one keeper a process, a process that only
+//! settles would hold shards from which nobody sends.
 //!
 //! | module | what it does |
 //! |---|---|
