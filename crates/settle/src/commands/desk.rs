@@ -3,20 +3,17 @@
 //! Plain HTTP, as the operator's listener speaks: from another machine an operator reaches it through a
 //! tunnel.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::http::{HeaderValue, Method, Request, StatusCode, Uri, header};
+use axum::http::{Method, StatusCode, Uri};
 use clap::Args;
-use http_body_util::Full;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use settle_wiring::config::{Config, OPERATOR_TOKEN_VARIABLE, OPERATOR_URL_VARIABLE};
 
 use super::CommandError;
-use crate::exchange::exchange;
+use crate::exchange::ask;
 
 /// How long an answer may take: a resolution asks the provider first.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
@@ -68,34 +65,15 @@ impl Desk {
                 "{OPERATOR_TOKEN_VARIABLE} is not set: settle operator create NAME makes a token"
             ))
         })?;
-        let mut request =
-            Request::new(Full::new(Bytes::from(body.map(Value::to_string).unwrap_or_default())));
-        *request.method_mut() = method;
-        *request.uri_mut() = path.parse().map_err(io::Error::other)?;
-        let value = |text: String| HeaderValue::try_from(text).map_err(io::Error::other);
-        let mut bearer = value(format!("Bearer {}", token.expose_secret()))?;
-        bearer.set_sensitive(true);
-        let headers = request.headers_mut();
-        headers.insert(header::HOST, value(format!("{host}:{port}"))?);
-        headers.insert(header::AUTHORIZATION, bearer);
-        if body.is_some() {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-        let asked = exchange(&host, port, request, ANSWER_BYTES_MAX);
-        let (status, answer) = match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
-            Ok(Ok(answered)) => answered,
-            Ok(Err(fault)) => {
-                let place = format!("http://{host}:{port}");
-                return Err(CommandError::Refused(format!(
-                    "the operator's listener at {place} does not answer: {fault}. Is the service up?"
-                )));
-            }
-            Err(_) => {
-                return Err(CommandError::Refused(format!("no answer within {ANSWER_TIMEOUT:?}")));
-            }
-        };
-        let answer = answer.and_then(|body| serde_json::from_slice(&body).ok());
-        let answer: Value = answer.ok_or_else(|| {
+        let limits = (ANSWER_TIMEOUT, ANSWER_BYTES_MAX);
+        let asked = ask((&host, port), method, path, token.expose_secret(), body, limits).await;
+        let (status, answer) = asked.map_err(|fault| {
+            let place = format!("http://{host}:{port}");
+            CommandError::Refused(format!(
+                "the operator's listener at {place} does not answer: {fault}. Is the service up?"
+            ))
+        })?;
+        let answer = answer.ok_or_else(|| {
             CommandError::Refused(format!("the answer, {status}, is not that of an operator's listener"))
         })?;
         if status.is_success() { Ok(answer) } else { Err(refusal(status, &answer)) }

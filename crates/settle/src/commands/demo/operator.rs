@@ -3,16 +3,17 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::http::{HeaderValue, Method, Request, header};
-use http_body_util::Full;
+use axum::http::Method;
 use serde_json::{Value, json};
 use settle_domain::ids::{MerchantId, PaymentId};
 
 use crate::commands::CommandError;
-use crate::exchange::exchange;
+use crate::exchange::ask;
 
+/// How long an answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest answer, in bytes.
 const ANSWER_BYTES_MAX: usize = 1_024 * 1_024;
 
@@ -43,16 +44,9 @@ impl Operator {
         path: &'static str,
         body: Option<&Value>,
     ) -> Result<Value, CommandError> {
-        let mut request =
-            Request::new(Full::new(Bytes::from(body.map(Value::to_string).unwrap_or_default())));
-        *request.method_mut() = method;
-        *request.uri_mut() = axum::http::Uri::from_static(path);
-        let value = |text: String| HeaderValue::try_from(text).map_err(std::io::Error::other);
-        request.headers_mut().insert(header::HOST, value(place.to_string())?);
-        request.headers_mut().insert(header::AUTHORIZATION, value(format!("Bearer {}", self.token))?);
-        request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let (_, answer) = exchange(&place.ip().to_string(), place.port(), request, ANSWER_BYTES_MAX).await?;
-        let answer = answer.and_then(|answer| serde_json::from_slice(&answer).ok());
+        let host = place.ip().to_string();
+        let limits = (ANSWER_TIMEOUT, ANSWER_BYTES_MAX);
+        let (_, answer) = ask((&host, place.port()), method, path, &self.token, body, limits).await?;
         answer.ok_or_else(|| CommandError::Refused("the service gave no answer".to_owned()))
     }
 }
