@@ -89,6 +89,11 @@ impl Writer {
         Writer { jobs }
     }
 
+    /// Waits until the writer has ended although somebody still needs it: it has panicked.
+    pub async fn ended(&self) {
+        self.jobs.closed().await;
+    }
+
     /// Creates payments: all of them or none. Comes back when they are on the disk.
     pub async fn create(&self, received: Vec<Advance>) -> Result<Vec<Created>, CreateError> {
         let (answer, answered) = oneshot::channel();

@@ -71,6 +71,11 @@ pub(super) fn dispatch(
 pub(super) fn means(context: &Context, wake: Wake, engine_wake: EngineWake) -> Result<Means, CommandError> {
     let providers = settle_wiring::providers(&context.config)?;
     let writer = Writer::start(context.service_outbox(wake), engine_wake, Arc::new(SystemClock));
+    let watched = writer.clone();
+    tokio::spawn(async move {
+        watched.ended().await;
+        give_up();
+    });
     Ok(settle_wiring::means(&context.config, context.store.clone(), writer, providers))
 }
 
@@ -143,10 +148,14 @@ async fn introduce(providers: Providers) {
 
 /// Runs a part without which the service would only seem alive. If it panics, the process ends, so that its
 /// supervisor starts it again.
-#[expect(clippy::disallowed_methods, reason = "there is nobody left to return to")]
 async fn vital(part: impl Future<Output = ()> + Send) {
     if AssertUnwindSafe(part).catch_unwind().await.is_err() {
-        tracing::error!("a part of the service panicked: the process ends");
-        std::process::exit(1);
+        give_up();
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "there is nobody left to return to")]
+fn give_up() {
+    tracing::error!("a part of the service panicked: the process ends");
+    std::process::exit(1);
 }
