@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
+use futures::stream::{self, StreamExt};
 use serde::Serialize;
 use settle_domain::actor::Actor;
 use settle_domain::ids::{MerchantId, PaymentId};
@@ -22,6 +23,8 @@ use crate::refusals::{Documentation, Refusal, responses};
 
 /// Payments that one call retries at most; a second call goes on with the rest.
 const RETRIED_MAX: u32 = 1_000;
+/// Of them, so many at once.
+const RETRIED_AT_ONCE: usize = 64;
 
 /// Which failed payments are retried: what is absent narrows nothing down.
 #[derive(ToSchema)]
@@ -115,35 +118,46 @@ pub(in super::super) async fn retry_payments(
     let mut found = state.store.payment_search(&filter, None, RETRIED_MAX + 1).await?;
     let more = found.len() > RETRIED_MAX as usize;
     found.truncate(RETRIED_MAX as usize);
+    let by = Actor::Operator(operator.id());
+    let deed = Deed {
+        act: Act::Retry,
+        by,
+        evidence,
+        destination_reference: None,
+        amount: None,
+        provider_reference: None,
+    };
+    // Side by side, so that many share a commit.
+    let outcomes: Vec<_> = stream::iter(found)
+        .map(|row| retry(&state, row, &deed, dry_run))
+        .buffered(RETRIED_AT_ONCE)
+        .collect()
+        .await;
     let mut retried = Retried { payments: Vec::new(), refused: Vec::new(), more };
-    for PaymentRow { merchant_id, payment_id, version, .. } in found {
-        if !dry_run {
-            let by = Actor::Operator(operator.id());
-            let deed = Deed {
-                act: Act::Retry,
-                by,
-                evidence: evidence.clone(),
-                destination_reference: None,
-                amount: None,
-                provider_reference: None,
-            };
-            let done =
-                act(&state.means, &state.engine_wake, (merchant_id, payment_id), version, &deed, People::One)
-                    .await;
-            match done {
-                Ok(_) => {}
-                Err(ActError::Store(fault)) => return Err(ApiError::from(&*fault)),
-                Err(fault) => {
-                    retried.refused.push(RetryRefused {
-                        merchant_id,
-                        payment_id,
-                        code: fault.code().as_str(),
-                    });
-                    continue;
-                }
-            }
+    for outcome in outcomes {
+        match outcome? {
+            Ok(payment) => retried.payments.push(payment),
+            Err(refused) => retried.refused.push(refused),
         }
-        retried.payments.push(RetriedPayment { merchant_id, payment_id });
     }
     Ok(serialized(&retried)?)
+}
+
+/// Retries one payment, if it is still as it was found.
+async fn retry(
+    state: &OperatorState,
+    PaymentRow { merchant_id, payment_id, version, .. }: PaymentRow,
+    deed: &Deed,
+    dry_run: bool,
+) -> Result<Result<RetriedPayment, RetryRefused>, ApiError> {
+    let retried = RetriedPayment { merchant_id, payment_id };
+    if dry_run {
+        return Ok(Ok(retried));
+    }
+    let payment = (merchant_id, payment_id);
+    match act(&state.means, &state.engine_wake, payment, version, deed, People::One).await {
+        Ok(_) => Ok(Ok(retried)),
+        Err(ActError::Store(fault)) => Err(ApiError::from(&*fault)),
+        Err(fault) => Ok(Err(RetryRefused { merchant_id, payment_id, code: fault.code().as_str() })),
+    }
 }
