@@ -140,6 +140,7 @@ pub fn statements() -> Vec<Statement> {
         alerts::STATEMENTS,
         corridors::STATEMENTS,
         payments::STATEMENTS,
+        payments::creation::STATEMENTS,
         operations::STATEMENTS,
         balances::STATEMENTS,
         providers::STATEMENTS,

@@ -1,6 +1,6 @@
 //! Payments, their queue and their timeline.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,6 +23,8 @@ use crate::convert::{
 };
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
+
+pub(crate) mod creation;
 
 settle_store::statements! {
     hot DUE = "
@@ -106,22 +108,6 @@ settle_store::statements! {
         SELECT provider, count(*) FROM payments
         WHERE is_open AND due_at IS NOT NULL AND blocked = $1 AND provider IS NOT NULL
         GROUP BY provider ORDER BY provider";
-    hot CREATE = "
-        INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version, reason,
-                              blocked, provider, created_at, changed_at, due_at, is_open, request, progress)
-        SELECT merchant_id, payment_id, payin_source, payin_reference, state, 1, reason, blocked, provider,
-               created_at, changed_at, due_at, is_open, request::json, progress::json
-        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
-                    $8::text[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::boolean[],
-                    $13::text[], $14::text[])
-            AS row (merchant_id, payment_id, payin_source, payin_reference, state, reason, blocked, provider,
-                    created_at, changed_at, due_at, is_open, request, progress)
-        ON CONFLICT DO NOTHING
-        RETURNING merchant_id, payment_id";
-    hot STORED = "
-        SELECT p.merchant_id, p.payment_id, p.payin_source, p.payin_reference, p.request::text
-        FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, payment_id)
-        JOIN payments AS p USING (merchant_id, payment_id)";
     hot CHANGE = "
         UPDATE payments
         SET version = payments.version + 1, state = row.state, reason = row.reason, blocked = row.blocked,
@@ -300,29 +286,7 @@ impl PaymentWrites for PostgresTx {
         payments: &[PaymentRow],
     ) -> StoreResult<Vec<PaymentCreated>> {
         self.number.check(lock, payments.iter().map(|row| row.merchant_id))?;
-        let mut new = self.insert_payments(payments).await?;
-        let (fresh, known): (Vec<&PaymentRow>, Vec<&PaymentRow>) =
-            payments.iter().partition(|row| new.contains(&key(row)));
-        let recorded = self.recorded_by_hand(&fresh).await?;
-        let stored = self.stored_requests(&known).await?;
-        let mut created = Vec::with_capacity(payments.len());
-        for (place, row) in payments.iter().enumerate() {
-            let is_same = |stored: &PayinRequest| {
-                *stored == (row.payin_source.clone(), row.payin_reference.clone(), row.request.clone())
-            };
-            created.push(if recorded.contains(&key(row)) {
-                PaymentCreated::Conflict
-            } else if new.remove(&key(row)) {
-                PaymentCreated::New
-            } else if let Some(stored) = stored.get(&key(row)) {
-                if is_same(stored) { PaymentCreated::Same } else { PaymentCreated::Conflict }
-            } else if payments[..place].iter().any(|first| key(first) == key(row) && first == row) {
-                // The second of two that are the same: the first is the new one.
-                PaymentCreated::Same
-            } else {
-                PaymentCreated::Conflict
-            });
-        }
+        let created = self.create_payments(payments).await?;
         let fresh = payments.iter().zip(&created).filter(|(_, created)| **created == PaymentCreated::New);
         let dues: Vec<_> = fresh.map(|(row, _)| (row.merchant_id, row.standing.due_at)).collect();
         self.mark(dues.iter().map(|(merchant, _)| *merchant)).await?;
@@ -396,47 +360,7 @@ impl PaymentWrites for PostgresTx {
     }
 }
 
-/// What a payment was created from: source and reference of its pay-in, and its request.
-type PayinRequest = (String, String, String);
-
 impl PostgresTx {
-    async fn insert_payments(
-        &mut self,
-        payments: &[PaymentRow],
-    ) -> StoreResult<HashSet<(MerchantId, PaymentId)>> {
-        let query = sqlx::query(CREATE)
-            .bind(array(payments, |row| row.merchant_id.0))
-            .bind(array(payments, |row| row.payment_id.0))
-            .bind(array(payments, |row| row.payin_source.as_str()))
-            .bind(array(payments, |row| row.payin_reference.as_str()))
-            .bind(array(payments, |row| row.standing.state.as_str()))
-            .bind(array(payments, |row| row.standing.reason.map(Reason::as_str)))
-            .bind(array(payments, |row| row.standing.blocked.map(Blocked::as_str)))
-            .bind(array(payments, |row| row.standing.provider.as_ref().map(ProviderName::as_str)))
-            .bind(array(payments, |row| At(row.created_at)))
-            .bind(array(payments, |row| At(row.standing.changed_at)))
-            .bind(array(payments, |row| row.standing.due_at.map(At)))
-            .bind(array(payments, |row| row.standing.is_open()))
-            .bind(array(payments, |row| row.request.as_str()))
-            .bind(array(payments, |row| row.standing.progress.as_str()));
-        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        rows.iter().map(ids).collect()
-    }
-
-    async fn stored_requests(
-        &mut self,
-        known: &[&PaymentRow],
-    ) -> StoreResult<HashMap<(MerchantId, PaymentId), PayinRequest>> {
-        if known.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let query = sqlx::query(STORED)
-            .bind(array(known, |row| row.merchant_id.0))
-            .bind(array(known, |row| row.payment_id.0));
-        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        rows.iter().map(|row| Ok((ids(row)?, (column(row, 2)?, column(row, 3)?, column(row, 4)?)))).collect()
-    }
-
     /// Merchants are due no later than their payments.
     async fn draw_forward(&mut self, dues: &[(MerchantId, Option<Timestamp>)]) -> StoreResult<()> {
         let mut first: BTreeMap<MerchantId, Timestamp> = BTreeMap::new();
@@ -454,10 +378,6 @@ impl PostgresTx {
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }
-}
-
-fn key(row: &PaymentRow) -> (MerchantId, PaymentId) {
-    (row.merchant_id, row.payment_id)
 }
 
 fn ids(row: &PgRow) -> StoreResult<(MerchantId, PaymentId)> {
