@@ -13,6 +13,8 @@ named! {
         PaymentBlocked = "payment_blocked",
         /// Money that was paid, or paid back, and has come back.
         PaymentReturned = "payment_returned",
+        /// Payments that are likely another once more: the same amount for the same destination.
+        PaymentLikelyDouble = "payment_likely_double",
         /// A provider whose wallet cannot pay for its transactions.
         ProviderOutOfGas = "provider_out_of_gas",
         /// A provider that does not answer: nothing is sent to it.

@@ -18,6 +18,7 @@ use crate::settlement::{CompletedSettlement, Origin, Settlement};
 use crate::time::Timestamp;
 
 mod event;
+mod likeness;
 mod machine;
 mod mark;
 mod order;
@@ -27,6 +28,7 @@ mod step;
 mod tests;
 
 pub use event::{Act, Outcome, PaymentEvent, QuoteRefusal};
+pub use likeness::Likeness;
 pub use machine::{EXPIRED_QUOTES_MAX, Standing, Transition, TransitionFault, transition};
 pub use mark::Mark;
 pub use order::{OrderFault, PayIn, PaymentOrder};

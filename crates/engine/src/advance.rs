@@ -20,6 +20,7 @@ use settle_store::{NewSettlement, StepRow};
 
 use crate::case::{Case, Errand, Tracked, json};
 
+mod arrivals;
 mod notices;
 mod operators;
 mod quotes;
@@ -119,15 +120,6 @@ impl Advance {
             is_priced: false,
             settlement: None,
         }
-    }
-
-    /// A payment comes in.
-    pub fn received(mut case: Case, by: Actor, now: Timestamp) -> Result<Advance, Stuck> {
-        let posted = postings(settle_domain::ledger::Movement::Receive, &case.payment.books())?;
-        case.steps = 0;
-        let mut advance = Advance::of(case, by, now);
-        advance.write_step(None, None, posted, None);
-        Ok(advance)
     }
 
     /// The engine tells what it did: nothing changes but when it looks again.

@@ -16,7 +16,9 @@ use settle_domain::operation::{
 use settle_domain::payment::{PayIn, Payment, PaymentOrder, PaymentState, StateParts};
 use settle_domain::quoting::ProviderQuote;
 use settle_domain::time::Timestamp;
-use settle_store::{OperationChange, OperationRow, PaymentRow, PaymentStanding, StoreError, StoreResult};
+use settle_store::{
+    NewPayment, OperationChange, OperationRow, PaymentRow, PaymentStanding, StoreError, StoreResult,
+};
 use tokio::time::Instant;
 
 mod stored;
@@ -278,6 +280,12 @@ impl Case {
                 occurred_at: order.occurred_at,
             }),
         }
+    }
+
+    /// What is created of a payment that comes in.
+    #[must_use]
+    pub fn new_payment(&self) -> NewPayment {
+        NewPayment { row: self.row(), likeness: self.payment.order.likeness() }
     }
 
     /// What a step writes anew.

@@ -9,7 +9,7 @@ use settle_domain::corridor::CorridorVersion;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Backoff, OperationStatus, Report, Seen as Verdict, Window};
 use settle_domain::payment::{PaymentState, QuoteRefusal};
-use settle_domain::reason::{Blocked, Reason};
+use settle_domain::reason::Blocked;
 use settle_domain::seams::Clock;
 use settle_provider::wire::QuoteRequest;
 use settle_store::{CorridorKey, ShardLease, Store, StoreError, StoreResult, StoredCorridor};
@@ -440,11 +440,8 @@ fn report(advance: &Advance) {
         let labels = [("kind", kind.as_str()), ("class", class.as_str())];
         ::metrics::counter!("settle_operations_total", &labels).increment(1);
     }
+    advance.report();
     let (merchant, payment) = (advance.case.merchant_id(), advance.case.payment.payment_id);
-    for alert in &advance.alerts {
-        let reason = advance.case.payment.reason.map(Reason::as_str);
-        tracing::warn!(%merchant, %payment, reason, "{alert}");
-    }
     if advance.case.payment.state.is_final() {
         tracing::debug!(%merchant, %payment, state = %advance.case.payment.state.name(), "a payment is done");
     }

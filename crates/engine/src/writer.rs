@@ -12,8 +12,8 @@ use settle_domain::seams::Clock;
 use settle_outbox::Outbox;
 use settle_outbox::work::Work;
 use settle_store::{
-    CALL_TIMEOUT, MerchantLock, NewSettlement, Occurrence, OperationChange, OperationRow, PaymentChange,
-    PaymentCreated, PaymentRow, ShardLease, StepRow, StoreError, StoreResult, within,
+    CALL_TIMEOUT, MerchantLock, NewPayment, NewSettlement, Occurrence, OperationChange, OperationRow,
+    PaymentChange, PaymentCreated, ShardLease, StepRow, StoreError, StoreResult, within,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -180,24 +180,38 @@ impl Worker {
             let unknown = merchants.into_iter().filter(|merchant| !lock.holds(*merchant));
             return Err(CreateError::UnknownMerchants(unknown.collect()));
         }
-        let rows: Vec<PaymentRow> = received.iter().map(|advance| advance.case.row()).collect();
-        let created = work.payment_create_many(&lock, &rows).await?;
-        let conflicts: Vec<usize> = places(&created, PaymentCreated::Conflict);
+        let new: Vec<NewPayment> = received.iter().map(|advance| advance.case.new_payment()).collect();
+        let created = work.payment_create_many(&lock, &new).await?;
+        let conflicts =
+            created.iter().enumerate().filter(|(_, created)| **created == PaymentCreated::Conflict);
+        let conflicts: Vec<usize> = conflicts.map(|(place, _)| place).collect();
         if !conflicts.is_empty() {
             return Err(CreateError::Conflicts(conflicts));
         }
         let mut batch = Batch::default();
-        for place in places(&created, PaymentCreated::New) {
-            batch.add(received[place]);
+        let mut likely_doubles = Vec::new();
+        for (advance, created) in received.iter().zip(&created) {
+            match created {
+                PaymentCreated::New => batch.add(advance),
+                PaymentCreated::NewAlike(other) => {
+                    let told = advance
+                        .received_alike(*other)
+                        .map_err(|stuck| StoreError::unexpected(stuck.to_string()))?;
+                    batch.add(&told);
+                    likely_doubles.push(told);
+                }
+                PaymentCreated::Same | PaymentCreated::Conflict => {}
+            }
         }
         let woken: BTreeSet<MerchantId> = batch.steps.iter().map(|step| step.merchant_id).collect();
         batch.write(&mut work, &lock, self.clock.now()).await?;
         work.commit().await?;
         self.wake.merchants(woken);
-        let ids = rows.iter().zip(&created).map(|(row, created)| Created {
-            payment_id: row.payment_id,
-            is_new: *created == PaymentCreated::New,
-        });
+        likely_doubles.iter().for_each(Advance::report);
+        let ids = new
+            .iter()
+            .zip(&created)
+            .map(|(new, created)| Created { payment_id: new.row.payment_id, is_new: created.is_new() });
         Ok(ids.collect())
     }
 
@@ -363,11 +377,6 @@ impl Batch {
         }
         work.tell(lock, &self.notices).await
     }
-}
-
-fn places(created: &[PaymentCreated], wanted: PaymentCreated) -> Vec<usize> {
-    let of_kind = created.iter().enumerate().filter(|(_, created)| **created == wanted);
-    of_kind.map(|(place, _)| place).collect()
 }
 
 async fn within_error<T>(created: impl Future<Output = Result<T, CreateError>>) -> Result<T, CreateError> {

@@ -10,9 +10,9 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, PaymentChange, PaymentCount, PaymentCreated,
-    PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreError,
-    StoreResult,
+    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, NewPayment, PaymentChange, PaymentCount,
+    PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow,
+    StoreError, StoreResult,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -283,12 +283,12 @@ impl PaymentWrites for PostgresTx {
     async fn payment_create_many(
         &mut self,
         lock: &MerchantLock,
-        payments: &[PaymentRow],
+        payments: &[NewPayment],
     ) -> StoreResult<Vec<PaymentCreated>> {
-        self.number.check(lock, payments.iter().map(|row| row.merchant_id))?;
+        self.number.check(lock, payments.iter().map(|new| new.row.merchant_id))?;
         let created = self.create_payments(payments).await?;
-        let fresh = payments.iter().zip(&created).filter(|(_, created)| **created == PaymentCreated::New);
-        let dues: Vec<_> = fresh.map(|(row, _)| (row.merchant_id, row.standing.due_at)).collect();
+        let fresh = payments.iter().zip(&created).filter(|(_, created)| created.is_new());
+        let dues: Vec<_> = fresh.map(|(new, _)| (new.row.merchant_id, new.row.standing.due_at)).collect();
         self.mark(dues.iter().map(|(merchant, _)| *merchant)).await?;
         self.draw_forward(&dues).await?;
         Ok(created)

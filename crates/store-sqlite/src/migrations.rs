@@ -12,7 +12,7 @@ use settle_store::{StoreError, StoreResult};
 use crate::error::store_error;
 
 /// A new step gets the next number and the same name in both backends; a released step never changes.
-const STEPS: [&str; 11] = [
+const STEPS: [&str; 12] = [
     include_str!("../migrations/0001_merchants.sql"),
     include_str!("../migrations/0002_settlements.sql"),
     include_str!("../migrations/0003_deliveries.sql"),
@@ -24,6 +24,7 @@ const STEPS: [&str; 11] = [
     include_str!("../migrations/0009_origins.sql"),
     include_str!("../migrations/0010_providers.sql"),
     include_str!("../migrations/0011_proposals.sql"),
+    include_str!("../migrations/0012_likenesses.sql"),
 ];
 
 settle_store::statements! {

@@ -6,13 +6,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::payment::StateName;
+use settle_domain::payment::{Likeness, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, PaymentChange, PaymentCount, PaymentCreated,
-    PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreResult,
+    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, NewPayment, PaymentChange, PaymentCount,
+    PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow,
+    StoreResult,
 };
 use uuid::Uuid;
 
@@ -102,9 +103,15 @@ settle_store::statements! {
         GROUP BY provider ORDER BY provider";
     hot CREATE = "
         INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version, reason,
-                              blocked, provider, created_at, changed_at, due_at, is_open, request, progress)
-        VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+                              blocked, provider, created_at, changed_at, due_at, is_open, request, progress,
+                              likeness)
+        VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
         ON CONFLICT DO NOTHING";
+    hot ALIKE = "
+        SELECT payment_id FROM payments INDEXED BY payments_alike
+        WHERE merchant_id = ?1 AND created_at / 86400000000 IN (?4 / 86400000000, ?4 / 86400000000 - 1)
+          AND likeness = ?3 AND created_at > ?4 - ?5 AND payment_id <> ?2
+        LIMIT 1";
     hot IS_RECORDED = "
         SELECT 1 FROM settlements WHERE merchant_id = ?1 AND settlement_id = ?2
         UNION ALL
@@ -284,15 +291,15 @@ impl PaymentWrites for SqliteTx {
     async fn payment_create_many(
         &mut self,
         lock: &MerchantLock,
-        payments: &[PaymentRow],
+        payments: &[NewPayment],
     ) -> StoreResult<Vec<PaymentCreated>> {
-        self.number.check(lock, payments.iter().map(|row| row.merchant_id))?;
+        self.number.check(lock, payments.iter().map(|new| new.row.merchant_id))?;
         let mut created = Vec::with_capacity(payments.len());
-        for row in payments {
-            created.push(self.create(row)?);
+        for new in payments {
+            created.push(self.create(new)?);
         }
-        let new = payments.iter().zip(&created).filter(|(_, created)| **created == PaymentCreated::New);
-        let dues: Vec<_> = new.map(|(row, _)| (row.merchant_id, row.standing.due_at)).collect();
+        let new = payments.iter().zip(&created).filter(|(_, created)| created.is_new());
+        let dues: Vec<_> = new.map(|(new, _)| (new.row.merchant_id, new.row.standing.due_at)).collect();
         self.mark(dues.iter().map(|(merchant, _)| *merchant)).await?;
         self.draw_forward(dues.into_iter()).await?;
         Ok(created)
@@ -355,7 +362,7 @@ impl PaymentWrites for SqliteTx {
 }
 
 impl SqliteTx {
-    fn create(&mut self, row: &PaymentRow) -> StoreResult<PaymentCreated> {
+    fn create(&mut self, NewPayment { row, likeness }: &NewPayment) -> StoreResult<PaymentCreated> {
         let connection = self.writer.connection()?;
         let (merchant, payment, standing) = (row.merchant_id.0, row.payment_id.0, &row.standing);
         let given = params![
@@ -372,7 +379,8 @@ impl SqliteTx {
             standing.due_at.map(Timestamp::as_micros),
             standing.is_open(),
             row.request,
-            standing.progress
+            standing.progress,
+            likeness.0
         ];
         if connection.change(CREATE, given).map_err(store_error)? > 0 {
             let asked = params![merchant, payment, row.reference_by_hand()];
@@ -380,7 +388,13 @@ impl SqliteTx {
             if !is_recorded && self.imports.has(row.merchant_id) {
                 is_recorded = connection.row(IS_STAGED, asked, |_| Ok(()))?.is_some();
             }
-            return Ok(if is_recorded { PaymentCreated::Conflict } else { PaymentCreated::New });
+            if is_recorded {
+                return Ok(PaymentCreated::Conflict);
+            }
+            let within = i64::try_from(Likeness::WITHIN.as_micros()).unwrap_or(i64::MAX);
+            let asked = params![merchant, payment, likeness.0, row.created_at.as_micros(), within];
+            let alike = connection.row(ALIKE, asked, |row| id(row, 0, PaymentId))?;
+            return Ok(alike.map_or(PaymentCreated::New, PaymentCreated::NewAlike));
         }
         let asked = params![merchant, payment, row.payin_source, row.payin_reference, row.request];
         let same = connection.row(SAME, asked, |row| column(row, 0))?;

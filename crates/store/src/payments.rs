@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::payment::{PayIn, StateName};
+use settle_domain::payment::{Likeness, PayIn, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
@@ -50,6 +50,15 @@ impl PaymentRow {
     pub fn reference_by_hand(&self) -> Option<&str> {
         (self.payin_source == PayIn::DEFAULT_SOURCE).then_some(self.payin_reference.as_str())
     }
+}
+
+/// A payment that comes in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPayment {
+    /// Its row.
+    pub row: PaymentRow,
+    /// What it has in common with another that is likely the same once more.
+    pub likeness: Likeness,
 }
 
 /// Where a payment stands: what a step writes anew.
@@ -99,11 +108,21 @@ pub struct StepRow {
 pub enum PaymentCreated {
     /// It is new.
     New,
+    /// It is new, and like this one of the merchant, which came less than [`Likeness::WITHIN`] before.
+    NewAlike(PaymentId),
     /// The same was there already.
     Same,
     /// Its pay-in is there already with other content or for another merchant, or a settlement with its id or
     /// its pay-in was recorded by hand, or staged by an import. The caller must then roll back.
     Conflict,
+}
+
+impl PaymentCreated {
+    /// Whether it is new.
+    #[must_use]
+    pub const fn is_new(self) -> bool {
+        matches!(self, PaymentCreated::New | PaymentCreated::NewAlike(_))
+    }
 }
 
 /// A change of a payment, made by somebody who saw a version of it.
@@ -231,7 +250,7 @@ pub trait PaymentWrites {
     async fn payment_create_many(
         &mut self,
         lock: &MerchantLock,
-        payments: &[PaymentRow],
+        payments: &[NewPayment],
     ) -> StoreResult<Vec<PaymentCreated>>;
 
     /// Changes payments that still have the version that was seen, at most [`PAYMENTS_AT_ONCE_MAX`]. Says in

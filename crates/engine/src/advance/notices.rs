@@ -3,6 +3,7 @@
 use std::fmt;
 
 use settle_domain::alert::AlertKind;
+use settle_domain::ids::PaymentId;
 use settle_domain::ledger::Movement;
 use settle_domain::operation::Alarm;
 use settle_domain::payment::Payment;
@@ -24,6 +25,9 @@ pub enum Notice {
     Credentials,
     /// The provider takes back its word on something that it had called done.
     Contradiction,
+    /// It has amount and destination of this payment, which came within a day before: likely the payer paid
+    /// twice, or somebody told of it under two references.
+    LikelyDouble(PaymentId),
 }
 
 impl Notice {
@@ -47,6 +51,7 @@ impl Notice {
             Notice::NeedsReview | Notice::MovedLate | Notice::Contradiction => AlertKind::PaymentNeedsReview,
             Notice::Returned => AlertKind::PaymentReturned,
             Notice::Credentials => AlertKind::PaymentBlocked,
+            Notice::LikelyDouble(_) => AlertKind::PaymentLikelyDouble,
         }
     }
 
@@ -58,6 +63,7 @@ impl Notice {
             Notice::Returned => "returned".to_owned(),
             Notice::Contradiction => "contradiction".to_owned(),
             Notice::Credentials => "provider_call_failed".to_owned(),
+            Notice::LikelyDouble(_) => "likely double".to_owned(),
         }
     }
 
@@ -78,13 +84,21 @@ impl Notice {
 
 impl fmt::Display for Notice {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
+        let text = match self {
             Notice::NeedsReview => "a payment needs review",
             Notice::MovedLate => "an operation moved after its payment had gone on without it",
             Notice::Returned => "money that was paid has come back",
             Notice::Credentials => "the provider does not accept our credentials",
             Notice::Contradiction => "the provider takes back its word on something that it had called done",
-        })
+            Notice::LikelyDouble(other) => {
+                return write!(
+                    formatter,
+                    "likely double: payment {other} brought the same amount for the same destination in the last \
+                     24 hours"
+                );
+            }
+        };
+        formatter.write_str(text)
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a transaction writes of an advance.
 
 use settle_domain::ledger::Postings;
+use settle_domain::reason::Reason;
 use settle_store::{NewSettlement, Occurrence, OperationChange, OperationRow, PaymentChange, StepRow};
 
 use super::{Advance, Follow};
@@ -56,6 +57,15 @@ impl Advance {
     /// What operators are told of it.
     pub fn notices(&self) -> impl Iterator<Item = Occurrence> + '_ {
         self.alerts.iter().map(|notice| notice.occurrence(&self.case.payment))
+    }
+
+    /// Says in the log what operators are told of it.
+    pub fn report(&self) {
+        let (merchant, payment) = (self.case.merchant_id(), self.case.payment.payment_id);
+        for alert in &self.alerts {
+            let reason = self.case.payment.reason.map(Reason::as_str);
+            tracing::warn!(%merchant, %payment, reason, "{alert}");
+        }
     }
 
     /// The case once it is committed.

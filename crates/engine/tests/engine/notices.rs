@@ -1,10 +1,12 @@
 //! What operators are told of payments: stored by the transaction that learns it, and told once.
 
+use std::time::Duration;
+
 use settle_domain::actor::Actor;
 use settle_domain::alert::AlertKind;
 use settle_domain::ids::PaymentId;
 use settle_domain::operation::{Answer, Judgement, OperationStatus, Report, ReportStatus, Seen, Window};
-use settle_domain::payment::{Act, Outcome, StateName};
+use settle_domain::payment::{Act, Outcome, PaymentOrder, StateName};
 use settle_domain::seams::Clock;
 use settle_engine::acts::{People, act};
 use settle_engine::advance::{Advance, Deed, Told};
@@ -21,6 +23,7 @@ settle_testing::on_both_stores! {
     money_that_came_back_is_told,
     a_final_state_with_late_evidence_is_told,
     a_payment_on_its_usual_way_is_not_told,
+    a_payment_that_is_likely_double_is_told_and_goes_on,
     what_is_not_written_is_not_told,
     a_late_payout_that_a_person_adopts_is_settled,
 }
@@ -69,7 +72,7 @@ async fn a_payment_that_needs_review_is_told_once(scratch: ScratchStore) {
     let text = format!("payment {payment} at desk, needs_review: a payment needs review");
     assert_eq!(alert.last_text, text);
     world.go_when_due(payment).await;
-    world.clock.set(world.clock.now().plus(std::time::Duration::from_hours(1)));
+    world.clock.set(world.clock.now().plus(Duration::from_hours(1)));
     assert_eq!(told(&world).await, [], "looking it up again tells nothing new");
 }
 
@@ -134,6 +137,39 @@ async fn a_payment_on_its_usual_way_is_not_told(scratch: ScratchStore) {
     while world.row(payment).await.standing.state != StateName::Completed {
         world.go_when_due(payment).await;
     }
+    assert_eq!(told(&world).await, []);
+}
+
+/// The same amount for the same destination twice in a day: people are told once, and both are settled.
+async fn a_payment_that_is_likely_double_is_told_and_goes_on(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let first = world.paying(&[]).await;
+    world.clock.set(world.clock.now().plus(Duration::from_hours(23)));
+    let order = |reference: &str| PaymentOrder {
+        destination_reference: world.order("pix", "USDC").destination_reference,
+        ..world.order(reference, "USDC")
+    };
+    let second = world.receive(order("again")).await.unwrap();
+    assert_eq!(world.receive(order("again")).await.unwrap(), second, "the same again");
+    world.receive(world.order("elsewhere", "USDC")).await.unwrap();
+    let alerts = told(&world).await;
+    assert_eq!(alerts.len(), 1, "{alerts:?}");
+    let alert = &alerts[0];
+    assert_eq!((alert.kind, alert.merchant_id), (AlertKind::PaymentLikelyDouble, world.merchant));
+    assert_eq!((alert.ids.as_slice(), alert.occurrences), (&[second.0][..], 1));
+    let why = format!(
+        "likely double: payment {first} brought the same amount for the same destination in the last 24 hours"
+    );
+    assert_eq!(alert.last_text, format!("payment {second}, received: {why}"));
+    for (payment, expected) in [(first, None), (second, Some(why))] {
+        let steps = world.store.payment_steps(world.merchant, payment).await.unwrap();
+        let step: serde_json::Value = serde_json::from_str(&steps[0].step).unwrap();
+        assert_eq!(step["note"].as_str(), expected.as_deref());
+        assert_eq!(world.go(payment).await.standing.state, StateName::Completed, "it goes on");
+    }
+    world.assert_books().await;
+    world.clock.set(world.clock.now().plus(Duration::from_hours(25)));
+    world.receive(order("another day")).await.unwrap();
     assert_eq!(told(&world).await, []);
 }
 

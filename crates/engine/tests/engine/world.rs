@@ -122,6 +122,7 @@ impl World {
         tx.commit().await.unwrap();
     }
 
+    /// Each reference has a destination of its own: no two payments are likely double.
     pub(crate) fn order(&self, reference: &str, outgoing: &str) -> PaymentOrder {
         PaymentOrder {
             merchant_id: self.merchant,
@@ -130,7 +131,7 @@ impl World {
             incoming_amount: "1000.00".parse().unwrap(),
             outgoing: outgoing.parse().unwrap(),
             outgoing_target: None,
-            destination_reference: "wallet".to_owned(),
+            destination_reference: format!("wallet of {reference}"),
             occurred_at: at(0),
         }
     }

@@ -232,6 +232,7 @@ macro_rules! conformance_suite {
             }
             payments {
                 a_pay_in_is_one_payment,
+                a_payment_that_is_like_another_is_known,
                 a_pay_in_that_was_recorded_by_hand_is_no_payment,
                 a_completed_payment_that_comes_again_is_the_same,
                 repetitions_inside_a_batch_of_payments,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use settle_domain::actor::Actor;
 use settle_domain::corridor::{Corridor, CorridorTerms};
 use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
-use settle_domain::payment::{PayIn, StateName};
+use settle_domain::payment::{Likeness, PayIn, StateName};
 use settle_domain::pricing::CorridorPricing;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::settlement::Origin;
@@ -13,8 +13,8 @@ use settle_domain::time::Timestamp;
 
 use super::fixtures::{at, merchant, record, settlement, settlement_of, unique_uuid};
 use crate::{
-    Ask, DueTime, NewCorridor, NewSettlement, PaymentChange, PaymentCount, PaymentCreated, PaymentFilter,
-    PaymentRow, PaymentStanding, RecordedBatch, Shard, StepRow, Store,
+    Ask, DueTime, NewCorridor, NewPayment, NewSettlement, PaymentChange, PaymentCount, PaymentCreated,
+    PaymentFilter, PaymentRow, PaymentStanding, RecordedBatch, Shard, StepRow, Store,
 };
 
 /// A payment that has just come in, due at once.
@@ -51,16 +51,26 @@ pub fn payment_of(merchant_id: MerchantId, payin_reference: &str, created_at: Ti
     }
 }
 
+/// Payments that are like no other.
+fn alone(payments: &[PaymentRow]) -> Vec<NewPayment> {
+    let new = |row: &PaymentRow| NewPayment { row: row.clone(), likeness: Likeness(row.payment_id.0) };
+    payments.iter().map(new).collect()
+}
+
 /// What would become of a payment, in a transaction that is dropped.
 pub async fn try_create(store: &dyn Store, row: &PaymentRow) -> PaymentCreated {
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[row.merchant_id]).await.unwrap();
-    tx.payment_create_many(&lock, std::slice::from_ref(row)).await.unwrap()[0]
+    tx.payment_create_many(&lock, &alone(std::slice::from_ref(row))).await.unwrap()[0]
 }
 
 /// Creates payments, and commits.
 pub async fn create(store: &dyn Store, payments: &[PaymentRow]) -> Vec<PaymentCreated> {
-    let merchants: Vec<MerchantId> = payments.iter().map(|row| row.merchant_id).collect();
+    create_new(store, &alone(payments)).await
+}
+
+async fn create_new(store: &dyn Store, payments: &[NewPayment]) -> Vec<PaymentCreated> {
+    let merchants: Vec<MerchantId> = payments.iter().map(|new| new.row.merchant_id).collect();
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&merchants).await.unwrap();
     let created = tx.payment_create_many(&lock, payments).await.unwrap();
@@ -113,6 +123,42 @@ pub async fn a_pay_in_is_one_payment(store: &dyn Store) {
     assert_eq!(store.payment_find(one, first.payment_id).await.unwrap().as_ref(), Some(&first), "unchanged");
 }
 
+/// A payment hears of one that it is like, of its merchant and of the day before it: stored, or of the same
+/// call. The same again is no second one.
+pub async fn a_payment_that_is_like_another_is_known(store: &dyn Store) {
+    let (owner, other) = (merchant(store).await, merchant(store).await);
+    let likeness = Likeness(unique_uuid());
+    // Before midnight: the day after it has two dates.
+    let evening = at(0).minus(Duration::from_mins(50));
+    let new =
+        |merchant_id, reference: &str, at| NewPayment { row: payment(merchant_id, reference, at), likeness };
+    let first = new(owner, "first", evening);
+    let alike = PaymentCreated::NewAlike(first.row.payment_id);
+    assert_eq!(create_new(store, std::slice::from_ref(&first)).await, [PaymentCreated::New]);
+    assert_eq!(create_new(store, std::slice::from_ref(&first)).await, [PaymentCreated::Same]);
+    let day = Likeness::WITHIN;
+    let unlike = NewPayment { likeness: Likeness(unique_uuid()), ..new(owner, "unlike", evening) };
+    let microsecond = Duration::from_micros(1);
+    let apart = [
+        (new(other, "of another", evening), PaymentCreated::New),
+        (unlike, PaymentCreated::New),
+        (new(owner, "a day later", evening.plus(day)), PaymentCreated::New),
+        (new(owner, "in time", evening.plus(day).minus(microsecond)), alike),
+        (new(owner, "at once", evening), alike),
+    ];
+    for (payment, expected) in apart {
+        let mut tx = store.begin().await.unwrap();
+        let lock = tx.merchant_lock(&[owner, other]).await.unwrap();
+        let created = tx.payment_create_many(&lock, std::slice::from_ref(&payment)).await.unwrap();
+        assert_eq!(created, [expected], "{}", payment.row.payin_reference);
+    }
+    let later = evening.plus(10 * day);
+    let batch = [new(owner, "one", later), new(other, "two", later), new(owner, "three", later)];
+    let second = PaymentCreated::NewAlike(batch[0].row.payment_id);
+    let expected = [PaymentCreated::New, PaymentCreated::New, second];
+    assert_eq!(create_new(store, &batch).await, expected, "of one call");
+}
+
 /// A settlement that was recorded by hand with a payment's pay-in is in its way, in its merchant alone: a
 /// record names no receiving account, and stands for the default one.
 pub async fn a_pay_in_that_was_recorded_by_hand_is_no_payment(store: &dyn Store) {
@@ -130,7 +176,7 @@ pub async fn a_pay_in_that_was_recorded_by_hand_is_no_payment(store: &dyn Store)
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[owner, other]).await.unwrap();
     let batch = [payment_of(other, "first", at(2)), payment, payment_of(owner, "last", at(2))];
-    let created = tx.payment_create_many(&lock, &batch).await.unwrap();
+    let created = tx.payment_create_many(&lock, &alone(&batch)).await.unwrap();
     assert_eq!(created, [PaymentCreated::New, PaymentCreated::Conflict, PaymentCreated::New]);
 }
 
