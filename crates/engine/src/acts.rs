@@ -1,13 +1,14 @@
 //! What operators do with a payment: retry, refund, cancel, resolve, say that money came back.
 //!
 //! An act carries the version that its operator saw. Whoever says that something was not done asks the
-//! provider first never to begin it: the provider's word, not the operator's, then decides.
+//! provider first never to begin it: the provider's word, not the operator's, then decides. If it says that
+//! what it did has come back, both say the same: the money is not where it was sent.
 
 use std::sync::Arc;
 
 use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
-use settle_domain::operation::{Answer, Seen};
+use settle_domain::operation::{Answer, OperationKind, OperationStatus, Report, Seen};
 use settle_domain::payment::{Act, TransitionFault};
 use settle_store::{StoreError, StoredCorridor};
 
@@ -158,20 +159,19 @@ pub async fn act(
     let mut advance = Advance::acted(case.clone(), deed, told.as_ref(), now)?;
     if let (Act::Resolve(outcome), Some(place), Some(told)) = (deed.act, case.awaited(), &told)
         && !outcome.is_done()
+        && case.operations[place].operation.memory.status != OperationStatus::Returned
     {
-        let tracked = &case.operations[place];
-        let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
-        let (verdict, report) = match means.providers.find(&operation.provider) {
-            Some(station) => {
-                let seen = station.void(operation.operation_id).await;
-                words::of_void(seen, &operation.request, case.promise().as_ref(), instance)
-            }
-            None => (Seen::VoidFailed, None),
-        };
+        let (verdict, report) = voided(means, &case, place).await;
         match (verdict, people) {
             (Seen::Voided(Answer::Pending), _) => return Err(ActError::StillProcessing),
-            (Seen::VoidFailed, People::One) => return Err(ActError::Unconfirmed),
-            (Seen::VoidFailed, People::Two) => {}
+            (Seen::Voided(Answer::Returned), _) if outcome.kind() != OperationKind::Conversion => {
+                advance.came_back(place, report.as_ref());
+            }
+            // A conversion that is called returned is nothing that we understand.
+            (Seen::VoidFailed | Seen::Voided(Answer::Returned), People::One) => {
+                return Err(ActError::Unconfirmed);
+            }
+            (Seen::VoidFailed | Seen::Voided(Answer::Returned), People::Two) => {}
             _ => advance = Advance::seen(case, place, verdict, report.as_ref(), told, means.clock.now())?,
         }
     }
@@ -185,4 +185,13 @@ pub async fn act(
             Err(ActError::Stale(now.payment.version))
         }
     }
+}
+
+/// Asks the provider never to begin an operation.
+async fn voided(means: &Means, case: &Case, place: usize) -> (Seen, Option<Report>) {
+    let tracked = &case.operations[place];
+    let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
+    let Some(station) = means.providers.find(&operation.provider) else { return (Seen::VoidFailed, None) };
+    let seen = station.void(operation.operation_id).await;
+    words::of_void(seen, &operation.request, case.promise().as_ref(), instance)
 }

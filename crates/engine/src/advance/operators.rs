@@ -3,7 +3,7 @@
 use settle_domain::actor::Actor;
 use settle_domain::ledger::Held;
 use settle_domain::money::Decimal;
-use settle_domain::operation::OperationRequest;
+use settle_domain::operation::{Memory, OperationRequest, OperationStatus, Report};
 use settle_domain::payment::{Act, Mark, Outcome, PaymentEvent, PaymentState, Review};
 use settle_domain::quoting::Split;
 use settle_domain::time::Timestamp;
@@ -64,6 +64,20 @@ impl Advance {
             _ => advance.rest(),
         }
         Ok(advance)
+    }
+
+    /// A person says that an operation was not done, and the provider that what it did has come back: the
+    /// money is where it was before, and the operation moves no more.
+    pub fn came_back(&mut self, place: usize, report: Option<&Report>) {
+        let tracked = &mut self.case.operations[place];
+        let operation = &mut tracked.operation;
+        operation.memory = Memory { status: OperationStatus::Returned, is_late: true, ..operation.memory };
+        if let Some(reference) = report.and_then(|report| report.provider_reference.clone()) {
+            operation.provider_reference = Some(reference);
+        }
+        tracked.errand = Errand::None;
+        self.learnt.insert(place);
+        self.rest();
     }
 
     /// What a person says really moved.

@@ -126,6 +126,13 @@ impl Desk {
         self.inner().look_ups
     }
 
+    /// What it has done of a kind has come back.
+    pub fn returns(&self, kind: OperationKind) {
+        for known in self.inner().known.values_mut().filter(|known| known.kind == Some(kind)) {
+            known.status = OperationStatus::Returned;
+        }
+    }
+
     /// Whether look-ups get no answer from now on.
     pub fn silent(&self, is_silent: bool) {
         self.inner().is_silent = is_silent;

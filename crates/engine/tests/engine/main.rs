@@ -15,6 +15,7 @@ use settle_provider::wire::OperationKind as Asked;
 use settle_store::Duty;
 use settle_store::conformance::{ScratchStore, fixtures};
 
+mod acts;
 mod books;
 mod desk;
 mod notices;

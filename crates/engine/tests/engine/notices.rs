@@ -39,7 +39,7 @@ pub(crate) async fn told(world: &World) -> Vec<Alert> {
     alerts
 }
 
-fn deed(deed: Act) -> Deed {
+pub(crate) fn deed(deed: Act) -> Deed {
     Deed {
         act: deed,
         by: Actor::Command,

@@ -1,0 +1,88 @@
+//! What operators do with payments while the provider and the engine go on.
+
+use settle_domain::ids::PaymentId;
+use settle_domain::operation::OperationStatus;
+use settle_domain::payment::{Act, Outcome, StateName};
+use settle_domain::reason::Reason;
+use settle_engine::acts::{ActError, People, act};
+use settle_engine::case::Case;
+use settle_provider::wire::OperationKind as Asked;
+use settle_store::conformance::ScratchStore;
+
+use crate::desk::Lie;
+use crate::notices::deed;
+use crate::world::World;
+
+settle_testing::on_both_stores! {
+    a_payout_that_came_back_is_not_paid,
+    a_payout_that_was_seen_to_come_back_is_not_paid,
+    a_conversion_that_is_called_returned_needs_two_people,
+}
+
+async fn try_act(
+    world: &World,
+    payment: PaymentId,
+    version: u64,
+    what: Act,
+    people: People,
+) -> Result<Case, ActError> {
+    act(&world.means, &world.wake, (world.merchant, payment), version, &deed(what), people).await
+}
+
+async fn act_now(world: &World, payment: PaymentId, what: Act, people: People) -> Result<Case, ActError> {
+    let version = world.row(payment).await.version;
+    try_act(world, payment, version, what, people).await
+}
+
+/// The payout's answer was lost; the provider, asked never to begin it, says that it came back.
+async fn a_payout_that_came_back_is_not_paid(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Lost]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut);
+    world.desk.returns(Asked::Payout);
+    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::One).await.unwrap();
+    assert_not_paid_and_paid_again(&world, payment).await;
+}
+
+/// A look-up found that it came back: the provider has said so, and need not be asked again.
+async fn a_payout_that_was_seen_to_come_back_is_not_paid(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Lost]).await;
+    world.go(payment).await;
+    world.desk.returns(Asked::Payout);
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview);
+    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::One).await.unwrap();
+    assert_not_paid_and_paid_again(&world, payment).await;
+}
+
+/// It failed, we hold the money, and a retry pays it out with an operation of its own.
+async fn assert_not_paid_and_paid_again(world: &World, payment: PaymentId) {
+    let row = world.row(payment).await;
+    let failed = (StateName::Failed, Some(Reason::PayoutRefused), None);
+    assert_eq!((row.standing.state, row.standing.reason, row.standing.due_at), failed);
+    let payout = world.operations(payment).await.pop().unwrap();
+    assert_eq!((payout.status, payout.is_live), (OperationStatus::Returned, false), "its word is kept");
+    assert_books_agree(world).await;
+    act_now(world, payment, Act::Retry, People::One).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed);
+    assert_eq!((world.desk.executed(Asked::Payout).len(), world.settled().await), (2, 1));
+    assert_books_agree(world).await;
+}
+
+async fn assert_books_agree(world: &World) {
+    let checked = settle_engine::books::check(&*world.store, &*world.clock).await.unwrap();
+    assert_eq!(checked.disagreements, []);
+}
+
+async fn a_conversion_that_is_called_returned_needs_two_people(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.lies(Asked::Conversion, &[Lie::Lost]);
+    let payment = world.paying(&[]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Converting);
+    world.desk.returns(Asked::Conversion);
+    let not_converted = Act::Resolve(Outcome::NotConverted);
+    let alone = act_now(&world, payment, not_converted, People::One).await;
+    assert!(matches!(alone, Err(ActError::Unconfirmed)), "{alone:?}");
+    let done = act_now(&world, payment, not_converted, People::Two).await.unwrap();
+    assert_eq!(done.payment.state.name(), StateName::Failed);
+}
