@@ -1,15 +1,19 @@
 //! What operators do with a payment: retry, refund, cancel, resolve, say that money came back.
 //!
-//! An act carries the version that its operator saw. Whoever says that something was not done asks the
-//! provider first never to begin it: the provider's word, not the operator's, then decides. If it says that
-//! what it did has come back, both say the same: the money is not where it was sent.
+//! An act carries the version that its operator saw, and is done if nothing has changed since but how often
+//! the engine has waited and looked: a payment under review is looked up without an end, and its operator
+//! reads, asks the provider and finds a second person meanwhile.
+//!
+//! Whoever says that something was not done asks the provider first never to begin it: the provider's word,
+//! not the operator's, then decides. If it says that what it did has come back, both say the same: the money
+//! is not where it was sent.
 
 use std::sync::Arc;
 
 use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Answer, OperationKind, OperationStatus, Report, Seen};
-use settle_domain::payment::{Act, TransitionFault};
+use settle_domain::payment::{Act, StateName, TransitionFault};
 use settle_store::{StoreError, StoredCorridor};
 
 use crate::advance::{Advance, Deed, Stuck};
@@ -21,6 +25,9 @@ use crate::writer::Written;
 
 pub mod proposals;
 
+/// How often an act is decided anew because somebody else has changed the payment meanwhile.
+const STALE_MAX: u32 = 8;
+
 /// Why an act did nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ActError {
@@ -28,8 +35,13 @@ pub enum ActError {
     #[error("there is no such payment")]
     Unknown,
     /// The payment has changed since the operator saw it.
-    #[error("the payment has changed since: it has version {0} now")]
-    Stale(u64),
+    #[error("the payment has changed since: it is {state} now, at version {version}")]
+    Stale {
+        /// Its state now.
+        state: StateName,
+        /// Its version now.
+        version: u64,
+    },
     /// The payment's state does not allow it.
     #[error(transparent)]
     Illegal(#[from] TransitionFault),
@@ -54,12 +66,16 @@ pub enum ActError {
 }
 
 impl ActError {
+    fn stale(case: &Case) -> ActError {
+        ActError::Stale { state: case.payment.state.name(), version: case.payment.version }
+    }
+
     /// The code of the contract that says why.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
             ActError::Unknown => ErrorCode::NotFound,
-            ActError::Stale(_) | ActError::Expired => ErrorCode::Conflict,
+            ActError::Stale { .. } | ActError::Expired => ErrorCode::Conflict,
             ActError::Illegal(fault) => fault.code,
             ActError::Unconfirmed | ActError::OwnProposal => ErrorCode::Forbidden,
             ActError::StillProcessing => ErrorCode::ProviderStillProcessing,
@@ -131,8 +147,8 @@ async fn read(
     deed: &Deed,
 ) -> Result<(Case, Option<Arc<StoredCorridor>>), ActError> {
     let mut case = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
-    if case.payment.version != version {
-        return Err(ActError::Stale(case.payment.version));
+    if !(case.news_version..=case.payment.version).contains(&version) {
+        return Err(ActError::stale(&case));
     }
     let corridor = means.corridor(&case).await?;
     if deed.act == Act::Refund && case.payment.provider.is_none() {
@@ -152,7 +168,28 @@ pub async fn act(
     deed: &Deed,
     people: People,
 ) -> Result<Case, ActError> {
-    let (case, corridor) = read(means, (merchant, payment), version, deed).await?;
+    for _ in 0..=STALE_MAX {
+        let advance = decided(means, (merchant, payment), version, deed, people).await?;
+        // If somebody has changed it meanwhile, the next round sees whether that matters to the operator.
+        if let Written::Done(case, _) = means.writer.write(advance, None).await.map_err(ActError::Store)? {
+            wake.merchants([merchant]);
+            return Ok(*case);
+        }
+    }
+    let case = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
+    Err(ActError::stale(&case))
+}
+
+/// What follows from an operator's act and, where it says that something was not done, from the provider's
+/// word. Nothing is written.
+async fn decided(
+    means: &Means,
+    payment: (MerchantId, PaymentId),
+    version: u64,
+    deed: &Deed,
+    people: People,
+) -> Result<Advance, ActError> {
+    let (case, corridor) = read(means, payment, version, deed).await?;
     let told = case.questioned().map(|place| means.told(&case, place, corridor.as_deref()));
     let now = means.clock.now();
     // Judged before the provider is asked: an act that is not allowed has no effect anywhere.
@@ -175,16 +212,7 @@ pub async fn act(
             _ => advance = Advance::seen(case, place, verdict, report.as_ref(), told, means.clock.now())?,
         }
     }
-    match means.writer.write(advance, None).await.map_err(ActError::Store)? {
-        Written::Done(case, _) => {
-            wake.merchants([merchant]);
-            Ok(*case)
-        }
-        Written::Stale | Written::Lost => {
-            let now = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
-            Err(ActError::Stale(now.payment.version))
-        }
-    }
+    Ok(advance)
 }
 
 /// Asks the provider never to begin an operation.

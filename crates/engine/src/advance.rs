@@ -285,8 +285,9 @@ impl Advance {
         match ruling.news {
             Some(news) => self.hear(kind, news, id, told)?,
             None if self.case.awaited() == Some(place) => {
-                if !is_reviewed {
+                if !is_reviewed && self.case.payment.reason != ruling.reason {
                     self.case.payment.reason = ruling.reason;
+                    self.mark_news();
                 }
                 self.case.payment.blocked = ruling.blocked;
             }
@@ -309,6 +310,7 @@ impl Advance {
         let (kind, id) = (tracked.operation.request.kind(), tracked.operation.operation_id);
         let ruling = classify(kind, tracked.operation.memory, seen, told.window, sends);
         self.class = Some((kind, ruling.class));
+        let is_news = tracked.operation.memory.status != ruling.memory.status;
         tracked.operation.memory = ruling.memory;
         if let Some(report) = report {
             let operation = &mut tracked.operation;
@@ -329,7 +331,15 @@ impl Advance {
             Next::Nothing => Errand::None,
         };
         self.learnt.insert(place);
+        if is_news {
+            self.mark_news();
+        }
         (kind, id, ruling)
+    }
+
+    /// Whoever has seen the payment before does not know what it is now.
+    const fn mark_news(&mut self) {
+        self.case.news_version = self.seen + 1;
     }
 
     /// The payment hears of its operation.
@@ -464,8 +474,9 @@ impl Advance {
         posted: Postings,
         note: Option<&str>,
     ) {
-        let payment = &self.case.payment;
         self.case.steps += 1;
+        self.mark_news();
+        let payment = &self.case.payment;
         let step = Step {
             from: from.map(|state| state.name().as_str()),
             to: payment.state.name().as_str(),

@@ -39,6 +39,9 @@ pub struct Case {
     pub steps: u32,
     /// How often the engine has waited since it last got on.
     pub tries: u32,
+    /// The version since which the engine has merely waited and looked: whoever saw the payment since then
+    /// saw it as it is.
+    pub news_version: u64,
     /// When it came to its state.
     pub changed_at: Timestamp,
     /// When the engine has to do something about it.
@@ -218,6 +221,7 @@ impl Case {
             operations: operations.into_iter().map(Tracked::read).collect::<StoreResult<_>>()?,
             steps: progress.steps,
             tries: progress.tries,
+            news_version: progress.news_version.unwrap_or(row.version),
             changed_at: row.standing.changed_at,
             due_at: row.standing.due_at,
             offer: priced.offer.map(StoredOffer::into_domain),
@@ -247,6 +251,7 @@ impl Case {
             operations: Vec::new(),
             steps: 0,
             tries: 0,
+            news_version: 1,
             changed_at: now,
             due_at: Some(now),
             offer: None,
@@ -304,6 +309,7 @@ impl Case {
             destination_reference: Some(payment.order.destination_reference.clone()),
             steps: self.steps,
             tries: self.tries,
+            news_version: Some(self.news_version),
         };
         PaymentStanding {
             state: name,

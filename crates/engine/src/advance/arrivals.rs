@@ -27,6 +27,7 @@ impl Advance {
         case.steps = 0;
         let mut advance = Advance::of(case, by, now);
         advance.write_step(None, None, posted, note);
+        advance.case.news_version = advance.seen;
         Ok(advance)
     }
 }

@@ -45,6 +45,9 @@ pub(super) struct StoredProgress {
     pub(super) steps: u32,
     #[serde(default)]
     pub(super) tries: u32,
+    /// Not there in payments that were last changed before it was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) news_version: Option<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -17,6 +17,8 @@ settle_testing::on_both_stores! {
     a_payout_that_came_back_is_not_paid,
     a_payout_that_was_seen_to_come_back_is_not_paid,
     a_conversion_that_is_called_returned_needs_two_people,
+    looking_it_up_again_does_not_refuse_an_act,
+    a_look_up_while_an_operator_acts_does_not_refuse_it,
 }
 
 async fn try_act(
@@ -85,4 +87,48 @@ async fn a_conversion_that_is_called_returned_needs_two_people(scratch: ScratchS
     assert!(matches!(alone, Err(ActError::Unconfirmed)), "{alone:?}");
     let done = act_now(&world, payment, not_converted, People::Two).await.unwrap();
     assert_eq!(done.payment.state.name(), StateName::Failed);
+}
+
+/// An operator acts on what it saw before two look-ups that told nothing new; not on what it saw before the
+/// payment came under review, nor on what nobody has seen yet.
+async fn looking_it_up_again_does_not_refuse_an_act(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Short]).await;
+    let mut before = world.go(payment).await.version;
+    while world.row(payment).await.standing.state != StateName::NeedsReview {
+        before = world.row(payment).await.version;
+        world.go_when_due(payment).await;
+    }
+    let seen = world.row(payment).await.version;
+    world.go_when_due(payment).await;
+    let now = world.go_when_due(payment).await.version;
+    assert!(now > seen, "each look-up is written");
+    let paid = Act::Resolve(Outcome::Paid);
+    for wrong in [before, now + 1] {
+        let refused = try_act(&world, payment, wrong, paid, People::One).await;
+        let Err(ActError::Stale { state, version }) = refused else { panic!("{refused:?}") };
+        assert_eq!((state, version), (StateName::NeedsReview, now));
+    }
+    try_act(&world, payment, seen, paid, People::One).await.unwrap();
+    assert_eq!(world.row(payment).await.standing.state, StateName::Completed);
+    let again = try_act(&world, payment, seen, paid, People::One).await;
+    assert!(matches!(again, Err(ActError::Stale { state: StateName::Completed, .. })), "{again:?}");
+}
+
+/// While the provider is asked never to begin the payout, the engine looks it up, in vain.
+async fn a_look_up_while_an_operator_acts_does_not_refuse_it(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.desk.silent(true);
+    let seen = world.go(payment).await.version;
+    world.desk.keep_voids_back(true);
+    let act = try_act(&world, payment, seen, Act::Resolve(Outcome::NotPaid), People::One);
+    let look_up = async {
+        world.desk.until(|desk| desk.voids() == 1).await;
+        assert_eq!(world.go_when_due(payment).await.version, seen + 1);
+        world.desk.keep_voids_back(false);
+    };
+    let (done, ()) = tokio::join!(act, look_up);
+    assert_eq!(done.unwrap().payment.state.name(), StateName::Failed);
+    assert_eq!(world.row(payment).await.standing.state, StateName::Failed);
 }

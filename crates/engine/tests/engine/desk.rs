@@ -57,6 +57,7 @@ struct Inner {
     executed: Vec<(OperationKind, Uuid)>,
     sends: usize,
     look_ups: usize,
+    voids: usize,
     questions: usize,
     quotes: u32,
     is_silent: bool,
@@ -71,6 +72,8 @@ pub struct Desk {
     asked: watch::Sender<u64>,
     /// The kind of operations whose answers it keeps back.
     kept_back: watch::Sender<Option<OperationKind>>,
+    /// Whether it keeps back the answers to voids.
+    voids_kept_back: watch::Sender<bool>,
 }
 
 impl Desk {
@@ -81,6 +84,16 @@ impl Desk {
     /// Keeps back the answers to sends of a kind, which it treats as ever, until it is told otherwise.
     pub fn keep_back(&self, kind: Option<OperationKind>) {
         self.kept_back.send_replace(kind);
+    }
+
+    /// Keeps back the answers to voids until it is told otherwise.
+    pub fn keep_voids_back(&self, keeps: bool) {
+        self.voids_kept_back.send_replace(keeps);
+    }
+
+    /// How often it was asked never to begin an operation.
+    pub fn voids(&self) -> usize {
+        self.inner().voids
     }
 
     /// Waits until something holds of the desk, which is looked at whenever it was asked something.
@@ -299,6 +312,10 @@ impl Provider for Desk {
     }
 
     async fn void(&self, id: Uuid, _at: Timestamp) -> Seen<Operation> {
+        self.inner().voids += 1;
+        self.asked.send_modify(|asked| *asked += 1);
+        let mut kept_back = self.voids_kept_back.subscribe();
+        kept_back.wait_for(|kept| !kept).await.expect("the desk lives");
         let mut inner = self.inner();
         if let Some(known) = inner.known.get(&id).cloned() {
             return Seen::Answered(known);
