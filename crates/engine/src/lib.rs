@@ -36,6 +36,7 @@ pub mod acts;
 pub mod advance;
 pub mod books;
 pub mod case;
+mod hands;
 pub mod life;
 pub mod metrics;
 pub mod pauses;

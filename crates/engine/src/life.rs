@@ -388,8 +388,8 @@ impl Means {
     pub async fn read(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Option<Case>> {
         let Some(row) = self.store.payment_find(merchant, payment).await? else { return Ok(None) };
         let operations = self.store.operation_of_many(&[(merchant, payment)], self.clock.now()).await?;
-        let pricing = self.store.payment_pricing(merchant, payment).await?;
-        Case::read(row, pricing.as_deref(), operations).map(Some)
+        let pricing = self.store.payment_pricing_of_many(&[(merchant, payment)]).await?.pop();
+        Case::read(row, pricing.as_ref().map(|(_, pricing)| pricing.as_str()), operations).map(Some)
     }
 
     /// The corridor that the payment keeps, or the newest one before its first quote.

@@ -1,23 +1,21 @@
 //! Claims payments that are due in the shards that this process holds, and gives each a life of its own.
 //!
 //! The table of payments is the queue, as the table of deliveries is the dispatcher's: a claim is a read, and
-//! whoever holds a shard is alone in it and knows what it has in hand. Merchants take turns, each with a
-//! bounded number of payments in hand, and all together have a bounded number.
+//! whoever holds a shard is alone in it and knows what it has in hand.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, PaymentId};
 use settle_shards::holdings::Holdings;
 use settle_shards::tenancy::{Tenancy, Told};
-use settle_store::{
-    Ask, CALL_TIMEOUT, DueTime, OperationRow, PaymentRow, Shard, ShardLease, StoreResult, within,
-};
+use settle_store::{Ask, CALL_TIMEOUT, DueTime, OperationRow, PaymentRow, ShardLease, StoreResult, within};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::case::Case;
+use crate::hands::{Hands, MERCHANTS_MAX};
 use crate::life::{Means, live};
 use crate::wake::EngineWake;
 
@@ -25,13 +23,6 @@ use crate::wake::EngineWake;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the engine asks nothing of a database that has failed.
 const BACKOFF: Duration = Duration::from_secs(1);
-/// Merchants of one look or claim.
-const MERCHANTS_MAX: usize = 128;
-/// Payments of one claim.
-const CLAIMED_MAX: usize = 512;
-/// Payments in hand, of all merchants and of one.
-const IN_HAND_MAX: usize = 1_024;
-const IN_HAND_OF_ONE_MAX: usize = 128;
 /// Later than anybody waits: what is due then counts as due, because a clock has stepped.
 const WAIT_MAX: Duration = Duration::from_hours(2);
 /// How long lives may take to end when the engine is told to stop; what is cut off is looked up by the next.
@@ -54,14 +45,21 @@ impl Engine {
         loop {
             runner.claim().await;
             runner.let_go();
+            let claims_at = runner.hands.patient_until().map(|until| until.max(runner.rests_until));
             tokio::select! {
                 biased;
                 () = &mut stop => break,
                 woken = wake.woken() => runner.wake(woken),
                 told = runner.tenancy.told() => runner.take_told(told),
                 Some(ended) = runner.lives.join_next() => runner.end(ended),
+                () = sleep_until(claims_at.unwrap_or(runner.next_look)), if claims_at.is_some() => {}
                 () = sleep_until(runner.next_look) => runner.look().await,
             }
+            // One claim for all that has happened meanwhile.
+            while let Some(ended) = runner.lives.try_join_next() {
+                runner.end(ended);
+            }
+            runner.wake(wake.taken());
         }
         let ended = timeout(SHUTDOWN_TIMEOUT, async {
             while let Some(ended) = runner.lives.join_next().await {
@@ -70,23 +68,26 @@ impl Engine {
             }
         });
         if ended.await.is_err() {
-            let in_hand = runner.in_hand.len();
+            let in_hand = runner.hands.len();
             tracing::warn!(in_hand, "stopped before every payment in hand had come to a rest");
         }
         runner.lives.shutdown().await;
     }
 }
 
+/// A payment that a claim has found, with what belongs to it.
+struct Claimed {
+    row: PaymentRow,
+    operations: Vec<OperationRow>,
+    pricing: Option<String>,
+}
+
 struct Runner {
     means: Arc<Means>,
     tenancy: Tenancy,
     holdings: Arc<Holdings>,
-    /// Merchants that may have something due, in turn.
-    turns: VecDeque<MerchantId>,
-    hungry: HashSet<MerchantId>,
-    in_hand: HashMap<PaymentId, MerchantId>,
-    of_merchant: BTreeMap<MerchantId, usize>,
-    lives: JoinSet<(MerchantId, PaymentId)>,
+    hands: Hands,
+    lives: JoinSet<PaymentId>,
     next_look: Instant,
     rests_until: Instant,
     /// Merchants that count as due and of whom a claim found nothing.
@@ -100,10 +101,7 @@ impl Runner {
             means: Arc::new(means),
             tenancy,
             holdings: Arc::new(Holdings::none(now)),
-            turns: VecDeque::new(),
-            hungry: HashSet::new(),
-            in_hand: HashMap::new(),
-            of_merchant: BTreeMap::new(),
+            hands: Hands::default(),
             lives: JoinSet::new(),
             next_look: now,
             rests_until: now,
@@ -126,8 +124,8 @@ impl Runner {
 
     fn wake(&mut self, merchants: BTreeSet<MerchantId>) {
         for merchant in merchants {
-            if self.holdings.serves(merchant) && self.hungry.insert(merchant) {
-                self.turns.push_back(merchant);
+            if self.holdings.serves(merchant) {
+                self.hands.wake(merchant);
             }
         }
     }
@@ -148,7 +146,7 @@ impl Runner {
             self.failed(&error, "to say when merchants are due");
             return;
         }
-        let known: Vec<MerchantId> = self.hungry.iter().copied().collect();
+        let known = self.hands.hungry();
         let limit = u32::try_from(MERCHANTS_MAX).unwrap_or(u32::MAX);
         let found = self.means.store.payment_due(&shards, self.due(), &known, limit);
         match within(CALL_TIMEOUT, found).await {
@@ -186,7 +184,8 @@ impl Runner {
         if self.rests_until > Instant::now() {
             return;
         }
-        let asks = self.asks();
+        let holdings = &self.holdings;
+        let asks = self.hands.asks(Instant::now(), |merchant| holdings.serves(merchant));
         if asks.is_empty() {
             return;
         }
@@ -194,78 +193,38 @@ impl Runner {
             Ok(found) => self.take(&asks, found),
             Err(error) => {
                 for ask in &asks {
-                    self.turns.push_back(ask.merchant_id);
-                    self.hungry.insert(ask.merchant_id);
+                    self.hands.wake(ask.merchant_id);
                 }
                 self.failed(&error, "to claim payments");
             }
         }
     }
 
-    fn asks(&mut self) -> Vec<Ask> {
-        let mut room = IN_HAND_MAX.saturating_sub(self.in_hand.len()).min(CLAIMED_MAX);
-        let mut asks = Vec::new();
-        let mut passed_over = Vec::new();
-        while asks.len() < MERCHANTS_MAX && room > 0 {
-            let Some(merchant_id) = self.turns.pop_front() else { break };
-            if !self.holdings.serves(merchant_id) {
-                self.hungry.remove(&merchant_id);
-                continue;
-            }
-            let own =
-                IN_HAND_OF_ONE_MAX.saturating_sub(self.of_merchant.get(&merchant_id).copied().unwrap_or(0));
-            let fair = (IN_HAND_MAX / (self.turns.len() + 1)).max(1);
-            let number = own.min(fair).min(room).checked_ilog2().map_or(0, |exponent| 1_usize << exponent);
-            if number == 0 {
-                passed_over.push(merchant_id);
-                continue;
-            }
-            self.hungry.remove(&merchant_id);
-            room -= number;
-            asks.push(Ask { merchant_id, number: u32::try_from(number).unwrap_or(u32::MAX) });
-        }
-        self.turns.extend(passed_over);
-        asks
-    }
-
-    async fn claimed(
-        &self,
-        asks: &[Ask],
-    ) -> StoreResult<Vec<(PaymentRow, Vec<OperationRow>, Option<String>)>> {
-        let asked: HashSet<MerchantId> = asks.iter().map(|ask| ask.merchant_id).collect();
-        let taken: Vec<PaymentId> = self
-            .in_hand
-            .iter()
-            .filter(|(_, merchant)| asked.contains(merchant))
-            .map(|(payment, _)| *payment)
-            .collect();
+    async fn claimed(&self, asks: &[Ask]) -> StoreResult<Vec<Claimed>> {
         let store = &self.means.store;
-        let rows = store.payment_claim(asks, &taken, self.due()).await?;
+        let rows = store.payment_claim(asks, &self.hands.taken(asks), self.due()).await?;
         // What has just come in has asked nothing of anybody.
         let known: Vec<(MerchantId, PaymentId)> =
             rows.iter().filter(|row| row.version > 1).map(|row| (row.merchant_id, row.payment_id)).collect();
         let mut operations: HashMap<PaymentId, Vec<OperationRow>> = HashMap::new();
+        let mut pricing: HashMap<PaymentId, String> = HashMap::new();
         if !known.is_empty() {
             for row in store.operation_of_many(&known, self.means.clock.now()).await? {
                 operations.entry(row.payment_id).or_default().push(row);
             }
+            pricing.extend(store.payment_pricing_of_many(&known).await?);
         }
-        let mut claimed = Vec::with_capacity(rows.len());
-        for row in rows {
-            let pricing = if row.version > 1 {
-                store.payment_pricing(row.merchant_id, row.payment_id).await?
-            } else {
-                None
-            };
-            let own = operations.remove(&row.payment_id).unwrap_or_default();
-            claimed.push((row, own, pricing));
-        }
-        Ok(claimed)
+        let claimed = rows.into_iter().map(|row| Claimed {
+            operations: operations.remove(&row.payment_id).unwrap_or_default(),
+            pricing: pricing.remove(&row.payment_id),
+            row,
+        });
+        Ok(claimed.collect())
     }
 
-    fn take(&mut self, asks: &[Ask], found: Vec<(PaymentRow, Vec<OperationRow>, Option<String>)>) {
+    fn take(&mut self, asks: &[Ask], found: Vec<Claimed>) {
         let mut numbers: HashMap<MerchantId, usize> = HashMap::new();
-        for (row, operations, pricing) in found {
+        for Claimed { row, operations, pricing } in found {
             let (merchant, payment) = (row.merchant_id, row.payment_id);
             *numbers.entry(merchant).or_default() += 1;
             let Some(lease) = self.holdings.lease_of(merchant) else { continue };
@@ -278,7 +237,7 @@ impl Runner {
             let found = numbers.get(&ask.merchant_id).copied().unwrap_or(0);
             if found >= usize::try_from(ask.number).unwrap_or(usize::MAX) {
                 self.wake(BTreeSet::from([ask.merchant_id]));
-            } else if found == 0 && !self.of_merchant.contains_key(&ask.merchant_id) {
+            } else if found == 0 && self.hands.number_of(ask.merchant_id) == 0 {
                 self.drained.insert(ask.merchant_id);
             }
         }
@@ -286,39 +245,30 @@ impl Runner {
 
     fn start(&mut self, case: Case, lease: ShardLease) {
         let (merchant, payment) = (case.merchant_id(), case.payment.payment_id);
-        if self.in_hand.insert(payment, merchant).is_some() {
+        if !self.hands.take(merchant, payment) {
             return;
         }
-        *self.of_merchant.entry(merchant).or_default() += 1;
         let means = self.means.clone();
         self.lives.spawn(async move {
             if let Err(error) = live(&means, case, lease).await {
                 tracing::warn!(%error, %merchant, %payment, "a payment was put down and is taken up again");
             }
-            (merchant, payment)
+            payment
         });
     }
 
     /// A life has ended: the payment waits, or is done. A panic is passed on: the engine ends with it.
-    fn end(&mut self, ended: Result<(MerchantId, PaymentId), JoinError>) {
-        let (merchant, payment) = match ended.map_err(JoinError::try_into_panic) {
-            Ok(ended) => ended,
+    fn end(&mut self, ended: Result<PaymentId, JoinError>) {
+        match ended.map_err(JoinError::try_into_panic) {
+            Ok(payment) => self.hands.put_down(payment),
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            Err(Err(_)) => return,
-        };
-        self.in_hand.remove(&payment);
-        if let Some(number) = self.of_merchant.get_mut(&merchant) {
-            *number -= 1;
-            if *number == 0 {
-                self.of_merchant.remove(&merchant);
-            }
+            Err(Err(_)) => {}
         }
     }
 
     fn let_go(&self) {
         if self.holdings.is_leaving() {
-            let occupied: BTreeSet<Shard> =
-                self.of_merchant.keys().map(|merchant| Shard::of(*merchant)).collect();
+            let occupied = self.hands.occupied();
             self.tenancy.let_go(self.holdings.departures_outside(&occupied));
         }
     }

@@ -33,10 +33,15 @@ impl EngineWake {
         self.0.notify.notify_one();
     }
 
+    /// Takes all hints that are there.
+    pub fn taken(&self) -> BTreeSet<MerchantId> {
+        std::mem::take(&mut *self.0.merchants.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Waits for the next hint, and takes all.
     pub async fn woken(&self) -> BTreeSet<MerchantId> {
         loop {
-            let woken = std::mem::take(&mut *self.0.merchants.lock().unwrap_or_else(PoisonError::into_inner));
+            let woken = self.taken();
             if !woken.is_empty() {
                 return woken;
             }

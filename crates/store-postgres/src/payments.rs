@@ -72,8 +72,13 @@ settle_store::statements! {
     cold "an operator's" STEPS = "
         SELECT merchant_id, payment_id, number, at, step::text FROM payment_steps
         WHERE merchant_id = $1 AND payment_id = $2 ORDER BY number";
-    hot PRICING = "
-        SELECT pricing::text FROM payment_pricing WHERE merchant_id = $1 AND payment_id = $2";
+    hot PRICING_OF_MANY = "
+        SELECT p.payment_id, p.pricing::text
+        FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, payment_id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM payment_pricing
+            WHERE merchant_id = asked.merchant_id AND payment_id = asked.payment_id LIMIT 1
+        ) AS p";
     // Without a state only what is open is looked at.
     cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
         SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
@@ -201,10 +206,15 @@ impl PaymentReads for PostgresStore {
         rows.iter().map(step).collect()
     }
 
-    async fn payment_pricing(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Option<String>> {
-        let query = sqlx::query(PRICING).bind(merchant.0).bind(payment.0);
-        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
-        row.as_ref().map(|row| column(row, 0)).transpose()
+    async fn payment_pricing_of_many(
+        &self,
+        payments: &[(MerchantId, PaymentId)],
+    ) -> StoreResult<Vec<(PaymentId, String)>> {
+        let query = sqlx::query(PRICING_OF_MANY)
+            .bind(array(payments, |(merchant, _)| merchant.0))
+            .bind(array(payments, |(_, payment)| payment.0));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(|row| Ok((id(row, 0, PaymentId)?, column(row, 1)?))).collect()
     }
 
     async fn payment_search(

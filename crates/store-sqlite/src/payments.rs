@@ -67,7 +67,11 @@ settle_store::statements! {
     cold "an operator's" STEPS = "
         SELECT merchant_id, payment_id, number, at, step FROM payment_steps
         WHERE merchant_id = ?1 AND payment_id = ?2 ORDER BY number";
-    hot PRICING = "SELECT pricing FROM payment_pricing WHERE merchant_id = ?1 AND payment_id = ?2";
+    hot PRICING_OF_MANY = "
+        SELECT p.payment_id, p.pricing
+        FROM json_each(?1) AS asked
+        CROSS JOIN payment_pricing AS p
+            ON p.merchant_id = unhex(asked.value ->> 0) AND p.payment_id = unhex(asked.value ->> 1)";
     // Without a state only what is open is looked at.
     cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
         SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
@@ -209,9 +213,13 @@ impl PaymentReads for SqliteStore {
         self.connections.read(|connection| connection.rows(STEPS, [merchant.0, payment.0], step))
     }
 
-    async fn payment_pricing(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Option<String>> {
-        let asked = [merchant.0, payment.0];
-        self.connections.read(|connection| connection.row(PRICING, asked, |row| column(row, 0)))
+    async fn payment_pricing_of_many(
+        &self,
+        payments: &[(MerchantId, PaymentId)],
+    ) -> StoreResult<Vec<(PaymentId, String)>> {
+        let asked = json_rows(payments.iter().map(|(merchant, payment)| (hex(merchant.0), hex(payment.0))));
+        let pricing = |row: &Row<'_>| Ok((id(row, 0, PaymentId)?, column(row, 1)?));
+        self.connections.read(|connection| connection.rows(PRICING_OF_MANY, [asked], pricing))
     }
 
     async fn payment_search(

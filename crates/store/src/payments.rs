@@ -214,8 +214,11 @@ pub trait PaymentReads {
     /// The timeline of a payment, first step first.
     async fn payment_steps(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Vec<StepRow>>;
 
-    /// The internal pricing of a payment, as JSON.
-    async fn payment_pricing(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<Option<String>>;
+    /// The internal pricing of payments, those that have some, as JSON, in any order.
+    async fn payment_pricing_of_many(
+        &self,
+        payments: &[(MerchantId, PaymentId)],
+    ) -> StoreResult<Vec<(PaymentId, String)>>;
 
     /// An operator's search: payments in the order of merchants and ids, after the given one.
     async fn payment_search(

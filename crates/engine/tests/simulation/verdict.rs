@@ -20,10 +20,11 @@ pub async fn reach(world: &World, liars: &[Arc<Liar>], clock: &dyn Clock) {
     let mut ours = 0;
     for (merchant, payment) in world.payments() {
         let row = world.store.payment_find(merchant, payment).await.expect("a row").expect("a payment");
-        let pricing = world.store.payment_pricing(merchant, payment).await.expect("an answer");
-        let operations =
-            world.store.operation_of_many(&[(merchant, payment)], clock.now()).await.expect("operations");
-        let case = Case::read(row, pricing.as_deref(), operations).expect("it can be read");
+        let asked = [(merchant, payment)];
+        let pricing = world.store.payment_pricing_of_many(&asked).await.expect("an answer").pop();
+        let operations = world.store.operation_of_many(&asked, clock.now()).await.expect("operations");
+        let pricing = pricing.as_ref().map(|(_, pricing)| pricing.as_str());
+        let case = Case::read(row, pricing, operations).expect("it can be read");
         let is_own =
             |id: uuid::Uuid| case.operations.iter().any(|tracked| tracked.operation.operation_id.0 == id);
         let own: Vec<&Execution> = all.iter().filter(|done| is_own(done.operation_id)).collect();

@@ -240,6 +240,7 @@ macro_rules! conformance_suite {
                 a_claim_takes_the_first_payments_due,
                 a_merchant_is_due_for_its_payments,
                 a_payment_has_a_timeline_and_pricing,
+                the_pricing_of_many_payments_is_read_at_once,
                 an_operator_finds_payments_by_their_marks,
                 payments_are_late_by_the_newest_terms_of_their_corridor,
                 blocked_payments_are_counted_by_provider,

@@ -284,6 +284,7 @@ pub async fn a_payment_has_a_timeline_and_pricing(store: &dyn Store) {
     let owner = merchant(store).await;
     let row = payment(owner, "pix", at(1));
     create(store, std::slice::from_ref(&row)).await;
+    let asked = [(owner, row.payment_id)];
     let step = |number| StepRow {
         merchant_id: owner,
         payment_id: row.payment_id,
@@ -298,8 +299,8 @@ pub async fn a_payment_has_a_timeline_and_pricing(store: &dyn Store) {
         let priced = [(owner, row.payment_id, pricing.to_owned())];
         tx.payment_price_many(&lock, &priced).await.unwrap();
         tx.commit().await.unwrap();
-        let read = store.payment_pricing(owner, row.payment_id).await.unwrap();
-        assert_eq!(read.as_deref(), Some(pricing));
+        let read = store.payment_pricing_of_many(&asked).await.unwrap();
+        assert_eq!(read, [(row.payment_id, pricing.to_owned())]);
     }
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[owner]).await.unwrap();
@@ -307,6 +308,25 @@ pub async fn a_payment_has_a_timeline_and_pricing(store: &dyn Store) {
     tx.commit().await.unwrap();
     assert_eq!(store.payment_steps(owner, row.payment_id).await.unwrap(), steps);
     assert_eq!(store.payment_steps(owner, PaymentId(unique_uuid())).await.unwrap(), []);
+}
+
+/// Pricing is read for many payments at once, each under its merchant; of those that have none nothing is said.
+pub async fn the_pricing_of_many_payments_is_read_at_once(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let rows = [payment(one, "pix 1", at(1)), payment(one, "pix 2", at(1)), payment(two, "pix 3", at(1))];
+    create(store, &rows).await;
+    let priced = |row: &PaymentRow| (row.payment_id, format!("{{\"of\": \"{}\"}}", row.payin_reference));
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[one, two]).await.unwrap();
+    let pricing = [&rows[0], &rows[2]].map(|row| (row.merchant_id, row.payment_id, priced(row).1));
+    tx.payment_price_many(&lock, &pricing).await.unwrap();
+    tx.commit().await.unwrap();
+    let asked = rows.each_ref().map(|row| (row.merchant_id, row.payment_id));
+    let mut read = store.payment_pricing_of_many(&asked).await.unwrap();
+    read.sort_by_key(|(payment, _)| *payment != rows[0].payment_id);
+    assert_eq!(read, [priced(&rows[0]), priced(&rows[2])]);
+    let of_another = [(two, rows[0].payment_id)];
+    assert_eq!(store.payment_pricing_of_many(&of_another).await.unwrap(), [], "another merchant's");
 }
 
 /// An operator finds what is open by any mark, and what is done by its state.
