@@ -1,52 +1,77 @@
 //! What the engine has in hand, whose turn it is, and how many payments the next claim asks for.
 //!
-//! Merchants take turns, each with a bounded number of payments in hand, and all together have a bounded
-//! number. While hands are full a claim waits until it is worth its statements: until some lives have ended,
-//! or a moment has passed, because the others may take long. Whoever has room is asked for at once.
+//! Merchants take turns, and places in hand are bounded ([`places`]). While they are taken a claim waits
+//! until it is worth its statements: until some lives have ended, or a moment has passed, because the others
+//! may take long. Whoever has room is asked for at once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::provider::ProviderName;
 use settle_store::{Ask, Shard};
 use tokio::time::Instant;
+
+mod places;
+
+pub(crate) use places::Taken;
+use places::{COMMON_MAX, OWN_MAX, Places};
 
 /// Merchants of one claim.
 pub(crate) const MERCHANTS_MAX: usize = 128;
 /// Payments of one claim.
 const CLAIMED_MAX: usize = 512;
-/// Payments in hand, of all merchants and of one.
-const IN_HAND_MAX: usize = 1_024;
-const IN_HAND_OF_ONE_MAX: usize = 128;
-/// The room for which a claim is made at once, in all hands and in those of one merchant.
+/// What merchants that take turns share.
+const SHARED: usize = COMMON_MAX + OWN_MAX;
+/// The room for which a claim is made at once: in all hands, and in those of one merchant.
 const ROOM_MIN: usize = 64;
 const ROOM_OF_ONE_MIN: usize = 16;
 /// How long a claim waits for that room at most.
 const ROOM_WAIT: Duration = Duration::from_millis(20);
 
 /// What is in hand, and who is next.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Hands {
     /// Merchants that may have something due, in turn.
     turns: VecDeque<MerchantId>,
-    hungry: HashSet<MerchantId>,
-    in_hand: HashMap<PaymentId, MerchantId>,
-    of_merchant: BTreeMap<MerchantId, usize>,
+    /// The same merchants, and how many payments it is worth asking for.
+    hungry: HashMap<MerchantId, usize>,
+    /// Those of the last claim that were asked for what had been set aside.
+    resumed: HashSet<MerchantId>,
+    places: Places,
     /// When somebody is asked for who has little room.
     patient_until: Option<Instant>,
 }
 
 impl Hands {
+    /// Empty hands, for payments through these providers.
+    pub(crate) fn new(providers: impl IntoIterator<Item = ProviderName>) -> Hands {
+        Hands {
+            turns: VecDeque::new(),
+            hungry: HashMap::new(),
+            resumed: HashSet::new(),
+            places: Places::new(providers),
+            patient_until: None,
+        }
+    }
+
     /// A merchant may have something due.
     pub(crate) fn wake(&mut self, merchant: MerchantId) {
-        if self.hungry.insert(merchant) {
+        self.expect(merchant, CLAIMED_MAX);
+    }
+
+    fn expect(&mut self, merchant: MerchantId, number: usize) {
+        if let Some(expected) = self.hungry.get_mut(&merchant) {
+            *expected = expected.saturating_add(number).min(CLAIMED_MAX);
+        } else {
+            self.hungry.insert(merchant, number);
             self.turns.push_back(merchant);
         }
     }
 
     /// Merchants that wait for their turn.
-    pub(crate) fn hungry(&self) -> Vec<MerchantId> {
-        self.hungry.iter().copied().collect()
+    pub(crate) fn hungry(&self) -> impl Iterator<Item = MerchantId> {
+        self.hungry.keys().copied()
     }
 
     /// When a claim is to be made although nothing has happened.
@@ -57,11 +82,16 @@ impl Hands {
     /// Whom to ask for, and for how many. Whoever is not served any more loses the turn.
     pub(crate) fn asks(&mut self, now: Instant, serves: impl Fn(MerchantId) -> bool) -> Vec<Ask> {
         let is_patient = self.patient_until.is_none_or(|until| now < until);
-        let least = |room: usize| if is_patient { room } else { 1 };
-        let mut room = IN_HAND_MAX.saturating_sub(self.in_hand.len()).min(CLAIMED_MAX);
-        let (mut asks, mut passed_over, mut is_waiting) = (Vec::new(), Vec::new(), false);
-        if room < least(ROOM_MIN) {
-            is_waiting = room > 0 && !self.turns.is_empty();
+        let (least, least_of_one) = if is_patient { (ROOM_MIN, ROOM_OF_ONE_MIN) } else { (1, 1) };
+        let (released, mut is_waiting) = self.places.release(least, least_of_one);
+        for (merchant, number) in released {
+            self.expect(merchant, number);
+        }
+        self.resumed.clear();
+        let mut room = self.places.room().min(CLAIMED_MAX);
+        let (mut asks, mut passed_over) = (Vec::new(), Vec::new());
+        if room < least {
+            is_waiting |= room > 0 && !self.turns.is_empty();
             room = 0;
         }
         while asks.len() < MERCHANTS_MAX && room > 0 {
@@ -70,15 +100,19 @@ impl Hands {
                 self.hungry.remove(&merchant_id);
                 continue;
             }
-            let own = IN_HAND_OF_ONE_MAX.saturating_sub(self.number_of(merchant_id));
-            if own < least(ROOM_OF_ONE_MIN) {
+            let own = self.places.room_of(merchant_id);
+            if own < least_of_one {
                 is_waiting |= own > 0;
                 passed_over.push(merchant_id);
                 continue;
             }
-            let fair = (IN_HAND_MAX / (self.turns.len() + 1)).max(1);
-            let number = 1_usize << own.min(fair).min(room).checked_ilog2().unwrap_or(0);
-            self.hungry.remove(&merchant_id);
+            let fair = (SHARED / (self.turns.len() + 1)).max(1);
+            let expected = self.hungry.remove(&merchant_id).unwrap_or(1);
+            if expected < CLAIMED_MAX {
+                self.resumed.insert(merchant_id);
+            }
+            let number = own.min(fair).min(room).min(expected);
+            let number = 1_usize << number.checked_ilog2().unwrap_or(0);
             room -= number;
             asks.push(Ask { merchant_id, number: u32::try_from(number).unwrap_or(u32::MAX) });
         }
@@ -88,128 +122,53 @@ impl Hands {
         asks
     }
 
-    /// What these merchants have in hand: a claim leaves it out.
+    /// What these merchants have in hand, or have set aside: a claim leaves it out.
     pub(crate) fn taken(&self, asks: &[Ask]) -> Vec<PaymentId> {
         let asked: HashSet<MerchantId> = asks.iter().map(|ask| ask.merchant_id).collect();
-        let taken = self.in_hand.iter().filter(|(_, merchant)| asked.contains(merchant));
-        taken.map(|(payment, _)| *payment).collect()
+        let taken = self.places.known().filter(|(_, merchant)| asked.contains(merchant));
+        taken.map(|(payment, _)| payment).collect()
     }
 
-    /// Takes a payment in hand. Says whether it was not there yet.
-    pub(crate) fn take(&mut self, merchant: MerchantId, payment: PaymentId) -> bool {
-        if self.in_hand.insert(payment, merchant).is_some() {
-            return false;
+    /// Takes a payment in hand, if there is a place for it.
+    pub(crate) fn take(
+        &mut self,
+        merchant: MerchantId,
+        payment: PaymentId,
+        provider: Option<ProviderName>,
+    ) -> Taken {
+        self.places.take(merchant, payment, provider)
+    }
+
+    /// A claim found so many payments of a merchant. Whether it has more is asked for, unless that would find
+    /// the same again or what has been set aside comes first.
+    pub(crate) fn asked(&mut self, ask: &Ask, found: usize, is_refused: bool) {
+        let Ask { merchant_id, number } = *ask;
+        let comes_again = self.resumed.contains(&merchant_id) && self.places.has_aside(merchant_id);
+        if found >= usize::try_from(number).unwrap_or(usize::MAX) && !is_refused && !comes_again {
+            self.wake(merchant_id);
         }
-        *self.of_merchant.entry(merchant).or_default() += 1;
-        true
     }
 
     /// A payment has come to a rest.
     pub(crate) fn put_down(&mut self, payment: PaymentId) {
-        let Some(merchant) = self.in_hand.remove(&payment) else { return };
-        if let Some(number) = self.of_merchant.get_mut(&merchant) {
-            *number -= 1;
-            if *number == 0 {
-                self.of_merchant.remove(&merchant);
-            }
-        }
+        self.places.put_down(payment);
     }
 
     /// How many payments are in hand.
     pub(crate) fn len(&self) -> usize {
-        self.in_hand.len()
+        self.places.len()
     }
 
-    /// How many payments of a merchant are in hand.
-    pub(crate) fn number_of(&self, merchant: MerchantId) -> usize {
-        self.of_merchant.get(&merchant).copied().unwrap_or(0)
+    /// Whether a merchant has a payment in hand, or one that waits for a place.
+    pub(crate) fn has_any(&self, merchant: MerchantId) -> bool {
+        self.places.has_any(merchant)
     }
 
     /// The shards of which something is in hand.
     pub(crate) fn occupied(&self) -> BTreeSet<Shard> {
-        self.of_merchant.keys().map(|merchant| Shard::of(*merchant)).collect()
+        self.places.occupied()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use uuid::Uuid;
-
-    use super::*;
-
-    fn merchant(number: usize) -> MerchantId {
-        MerchantId(Uuid::from_u128(number as u128))
-    }
-
-    fn payment(number: usize) -> PaymentId {
-        PaymentId(Uuid::from_u128(number as u128))
-    }
-
-    /// Hands with the first payments of merchants that take turns.
-    fn hands(payments: usize, merchants: usize) -> Hands {
-        let mut hands = Hands::default();
-        for number in 0..payments {
-            assert!(hands.take(merchant(number % merchants), payment(number)));
-        }
-        hands
-    }
-
-    fn asked(hands: &mut Hands, now: Instant) -> Vec<(MerchantId, u32)> {
-        hands.asks(now, |_| true).into_iter().map(|ask| (ask.merchant_id, ask.number)).collect()
-    }
-
-    #[test]
-    fn full_hands_wait_until_a_claim_is_worth_it() {
-        let now = Instant::now();
-        let mut hands = hands(IN_HAND_MAX, 100);
-        let next = merchant(200);
-        hands.wake(next);
-        assert_eq!((asked(&mut hands, now), hands.patient_until()), (vec![], None), "nothing can be taken");
-        for number in 1..ROOM_MIN {
-            hands.put_down(payment(number));
-            assert_eq!(asked(&mut hands, now), [], "{number} have ended");
-        }
-        hands.put_down(payment(0));
-        assert_eq!(asked(&mut hands, now), [(next, 64)]);
-        assert_eq!(hands.patient_until(), None);
-    }
-
-    #[test]
-    fn full_hands_do_not_wait_for_lives_that_take_long() {
-        let now = Instant::now();
-        let mut hands = hands(IN_HAND_MAX, 100);
-        let next = merchant(200);
-        hands.wake(next);
-        hands.put_down(payment(0));
-        assert_eq!(asked(&mut hands, now), []);
-        hands.put_down(payment(1));
-        let later = now + ROOM_WAIT / 2;
-        assert_eq!((asked(&mut hands, later), hands.patient_until()), (vec![], Some(now + ROOM_WAIT)));
-        assert_eq!(asked(&mut hands, now + ROOM_WAIT), [(next, 2)]);
-        assert_eq!(hands.patient_until(), None);
-    }
-
-    #[test]
-    fn a_merchant_with_full_hands_waits_and_the_others_do_not() {
-        let now = Instant::now();
-        let mut hands = hands(IN_HAND_OF_ONE_MAX, 1);
-        let (busy, other) = (merchant(0), merchant(1));
-        hands.wake(busy);
-        hands.put_down(payment(0));
-        hands.wake(other);
-        assert_eq!(asked(&mut hands, now), [(other, 128)], "it has room");
-        for number in 1..ROOM_OF_ONE_MIN {
-            hands.put_down(payment(number));
-        }
-        assert_eq!(asked(&mut hands, now), [(busy, 16)]);
-    }
-
-    #[test]
-    fn whoever_is_not_served_loses_the_turn() {
-        let now = Instant::now();
-        let mut hands = Hands::default();
-        hands.wake(merchant(0));
-        assert_eq!(hands.asks(now, |_| false), []);
-        assert_eq!((asked(&mut hands, now), hands.hungry()), (vec![], vec![]));
-    }
-}
+mod tests;

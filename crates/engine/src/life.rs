@@ -1,19 +1,19 @@
 //! Takes one case as far as it goes: decides what is to be done, calls the provider, records what came of it,
 //! and again, until the payment waits or is done.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::corridor::CorridorVersion;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Backoff, OperationStatus, Report, Seen as Verdict, Window};
 use settle_domain::payment::{PaymentState, QuoteRefusal};
+use settle_domain::provider::ProviderName;
 use settle_domain::reason::Blocked;
 use settle_domain::seams::Clock;
 use settle_provider::wire::QuoteRequest;
 use settle_store::{CorridorKey, ShardLease, Store, StoreError, StoreResult, StoredCorridor};
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use crate::advance::{Advance, Follow, Stuck, Told};
 use crate::case::{Case, Errand};
@@ -21,10 +21,10 @@ use crate::providers::{Providers, Station};
 use crate::words::{self, Quoted};
 use crate::writer::{Writer, Written};
 
-/// How long the terms of a corridor are believed: a change holds after this time.
-const TERMS_AGE_MAX: Duration = Duration::from_secs(1);
-/// Corridors that are remembered.
-const TERMS_MAX: usize = 10_000;
+mod corridors;
+
+pub use corridors::Corridors;
+
 /// How often an advance is made anew because somebody else has changed the payment meanwhile.
 const STALE_MAX: u32 = 8;
 /// The waits between tries to write while the database does not answer.
@@ -46,31 +46,6 @@ pub struct Means {
     pub waits: Backoff,
     /// The corridors that were read lately.
     pub corridors: Corridors,
-}
-
-/// The newest terms of corridors, for a moment.
-#[derive(Clone, Default)]
-pub struct Corridors(Arc<Mutex<Known>>);
-
-/// What was read, and when.
-type Known = HashMap<CorridorKey, (Instant, Arc<StoredCorridor>)>;
-
-impl Corridors {
-    async fn newest(&self, store: &dyn Store, key: CorridorKey) -> StoreResult<Option<Arc<StoredCorridor>>> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        if let Some((_, corridor)) = known.filter(|(at, _)| at.elapsed() < TERMS_AGE_MAX) {
-            return Ok(Some(corridor));
-        }
-        let Some(found) = store.corridor_find_many(&[key]).await?.pop().map(Arc::new) else {
-            return Ok(None);
-        };
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= TERMS_MAX {
-            known.clear();
-        }
-        known.insert(key, (Instant::now(), found.clone()));
-        Ok(Some(found))
-    }
 }
 
 /// What is to be done with a case.
@@ -124,6 +99,24 @@ fn errand(case: &Case, place: usize) -> Errands {
         Errand::Void => Errands::Void(place),
         Errand::LookUp | Errand::None => Errands::LookUp(place),
     }
+}
+
+/// The provider that is asked next, unless only the newest terms of the corridor say that.
+pub(crate) fn provider(case: &Case) -> Option<&ProviderName> {
+    match errands(case) {
+        Errands::Lost(place)
+        | Errands::Resend(place)
+        | Errands::LookUp(place)
+        | Errands::Void(place)
+        | Errands::CatchUp(place) => Some(&case.operations[place].operation.provider),
+        Errands::Quote | Errands::PayOut | Errands::Nothing => case.payment.provider.as_ref(),
+    }
+}
+
+/// The corridor that a payment goes through.
+pub(crate) fn corridor_key(case: &Case) -> CorridorKey {
+    let order = &case.payment.order;
+    CorridorKey { merchant_id: order.merchant_id, incoming: order.incoming, outgoing: order.outgoing }
 }
 
 /// Why a life ended before its payment waited or was done. The payment stays due: whoever claims it next goes
@@ -394,12 +387,7 @@ impl Means {
 
     /// The corridor that the payment keeps, or the newest one before its first quote.
     pub(crate) async fn corridor(&self, case: &Case) -> StoreResult<Option<Arc<StoredCorridor>>> {
-        let order = &case.payment.order;
-        let key = CorridorKey {
-            merchant_id: order.merchant_id,
-            incoming: order.incoming,
-            outgoing: order.outgoing,
-        };
+        let key = corridor_key(case);
         let newest = self.corridors.newest(&*self.store, key).await?;
         let kept: Option<CorridorVersion> = case.payment.corridor_version;
         match (kept, newest) {

@@ -3,11 +3,13 @@
 //! The table of payments is the queue, as the table of deliveries is the dispatcher's: a claim is a read, and
 //! whoever holds a shard is alone in it and knows what it has in hand.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::provider::ProviderName;
 use settle_shards::holdings::Holdings;
 use settle_shards::tenancy::{Tenancy, Told};
 use settle_store::{Ask, CALL_TIMEOUT, DueTime, OperationRow, PaymentRow, ShardLease, StoreResult, within};
@@ -15,14 +17,16 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::case::Case;
-use crate::hands::{Hands, MERCHANTS_MAX};
-use crate::life::{Means, live};
+use crate::hands::{Hands, MERCHANTS_MAX, Taken};
+use crate::life::{self, Means, corridor_key, live};
 use crate::wake::EngineWake;
 
 /// How often the engine looks for payments that nobody signalled.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the engine asks nothing of a database that has failed.
 const BACKOFF: Duration = Duration::from_secs(1);
+/// Merchants that one round of looks finds at most.
+const LOOKED_MAX: usize = 65_536;
 /// Later than anybody waits: what is due then counts as due, because a clock has stepped.
 const WAIT_MAX: Duration = Duration::from_hours(2);
 /// How long lives may take to end when the engine is told to stop; what is cut off is looked up by the next.
@@ -43,7 +47,7 @@ impl Engine {
         let wake = self.wake.clone();
         let mut runner = Runner::new(self.means, tenancy);
         loop {
-            runner.claim().await;
+            let may_have_more = runner.claim().await;
             runner.let_go();
             let claims_at = runner.hands.patient_until().map(|until| until.max(runner.rests_until));
             tokio::select! {
@@ -53,6 +57,7 @@ impl Engine {
                 told = runner.tenancy.told() => runner.take_told(told),
                 Some(ended) = runner.lives.join_next() => runner.end(ended),
                 () = sleep_until(claims_at.unwrap_or(runner.next_look)), if claims_at.is_some() => {}
+                () = ready(()), if may_have_more => {}
                 () = sleep_until(runner.next_look) => runner.look().await,
             }
             // One claim for all that has happened meanwhile.
@@ -75,11 +80,13 @@ impl Engine {
     }
 }
 
-/// A payment that a claim has found, with what belongs to it.
+/// A payment that a claim has found.
 struct Claimed {
-    row: PaymentRow,
-    operations: Vec<OperationRow>,
-    pricing: Option<String>,
+    merchant: MerchantId,
+    payment: PaymentId,
+    case: StoreResult<Case>,
+    /// The provider that it needs next, as far as that is known.
+    provider: Option<ProviderName>,
 }
 
 struct Runner {
@@ -92,20 +99,24 @@ struct Runner {
     rests_until: Instant,
     /// Merchants that count as due and of whom a claim found nothing.
     drained: BTreeSet<MerchantId>,
+    /// Merchants that looks have found since one last found fewer than it may.
+    looked: BTreeSet<MerchantId>,
 }
 
 impl Runner {
     fn new(means: Means, tenancy: Tenancy) -> Runner {
         let now = Instant::now();
+        let hands = Hands::new(means.providers.all().map(|station| station.name().clone()));
         Runner {
             means: Arc::new(means),
             tenancy,
             holdings: Arc::new(Holdings::none(now)),
-            hands: Hands::default(),
+            hands,
             lives: JoinSet::new(),
             next_look: now,
             rests_until: now,
             drained: BTreeSet::new(),
+            looked: BTreeSet::new(),
         }
     }
 
@@ -146,16 +157,20 @@ impl Runner {
             self.failed(&error, "to say when merchants are due");
             return;
         }
-        let known = self.hands.hungry();
+        let known: Vec<MerchantId> = self.hands.hungry().chain(self.looked.iter().copied()).collect();
         let limit = u32::try_from(MERCHANTS_MAX).unwrap_or(u32::MAX);
         let found = self.means.store.payment_due(&shards, self.due(), &known, limit);
         match within(CALL_TIMEOUT, found).await {
             Ok(found) => {
-                let is_full = found.len() == MERCHANTS_MAX;
-                self.wake(found.into_iter().map(|due| due.merchant_id).collect());
-                if is_full {
+                let found: BTreeSet<MerchantId> = found.into_iter().map(|due| due.merchant_id).collect();
+                // There are more. What is in hand stays due: the next look leaves out whom this one found.
+                if found.len() == MERCHANTS_MAX && self.looked.len() < LOOKED_MAX {
+                    self.looked.extend(&found);
                     self.next_look = Instant::now();
+                } else {
+                    self.looked.clear();
                 }
+                self.wake(found);
             }
             Err(error) => self.failed(&error, "to look for payments"),
         }
@@ -179,23 +194,27 @@ impl Runner {
         self.next_look = self.next_look.max(self.rests_until);
     }
 
-    /// Claims for the merchants whose turn it is.
-    async fn claim(&mut self) {
+    /// Claims for the merchants whose turn it is. Says whether it did: others may have a turn then.
+    async fn claim(&mut self) -> bool {
         if self.rests_until > Instant::now() {
-            return;
+            return false;
         }
         let holdings = &self.holdings;
         let asks = self.hands.asks(Instant::now(), |merchant| holdings.serves(merchant));
         if asks.is_empty() {
-            return;
+            return false;
         }
         match within(CALL_TIMEOUT, self.claimed(&asks)).await {
-            Ok(found) => self.take(&asks, found),
+            Ok(found) => {
+                self.take(&asks, found);
+                true
+            }
             Err(error) => {
                 for ask in &asks {
                     self.hands.wake(ask.merchant_id);
                 }
                 self.failed(&error, "to claim payments");
+                false
             }
         }
     }
@@ -214,30 +233,54 @@ impl Runner {
             }
             pricing.extend(store.payment_pricing_of_many(&known).await?);
         }
-        let claimed = rows.into_iter().map(|row| Claimed {
-            operations: operations.remove(&row.payment_id).unwrap_or_default(),
-            pricing: pricing.remove(&row.payment_id),
-            row,
-        });
-        Ok(claimed.collect())
+        let read = |row: PaymentRow| {
+            let (merchant, payment) = (row.merchant_id, row.payment_id);
+            let operations = operations.remove(&payment).unwrap_or_default();
+            let case = Case::read(row, pricing.get(&payment).map(String::as_str), operations);
+            Claimed { merchant, payment, case, provider: None }
+        };
+        let mut claimed: Vec<Claimed> = rows.into_iter().map(read).collect();
+        self.find_providers(&mut claimed).await?;
+        Ok(claimed)
+    }
+
+    /// Finds out which provider each payment needs next.
+    async fn find_providers(&self, claimed: &mut [Claimed]) -> StoreResult<()> {
+        let mut new = BTreeSet::new();
+        for Claimed { case, provider, .. } in &mut *claimed {
+            let Ok(case) = case else { continue };
+            *provider = life::provider(case).cloned();
+            if provider.is_none() {
+                new.insert(corridor_key(case));
+            }
+        }
+        let corridors = self.means.corridors.newest_of_many(&*self.means.store, &new).await?;
+        for Claimed { case, provider, .. } in claimed.iter_mut().filter(|one| one.provider.is_none()) {
+            let corridor = case.as_ref().ok().and_then(|case| corridors.get(&corridor_key(case)));
+            *provider = corridor.map(|corridor| corridor.versioned.corridor.terms().provider.clone());
+        }
+        Ok(())
     }
 
     fn take(&mut self, asks: &[Ask], found: Vec<Claimed>) {
         let mut numbers: HashMap<MerchantId, usize> = HashMap::new();
-        for Claimed { row, operations, pricing } in found {
-            let (merchant, payment) = (row.merchant_id, row.payment_id);
+        let mut refused: HashSet<MerchantId> = HashSet::new();
+        for Claimed { merchant, payment, case, provider } in found {
             *numbers.entry(merchant).or_default() += 1;
             let Some(lease) = self.holdings.lease_of(merchant) else { continue };
-            match Case::read(row, pricing.as_deref(), operations) {
-                Ok(case) => self.start(case, lease),
+            match case {
+                Ok(case) => match self.hands.take(merchant, payment, provider) {
+                    Taken::Now => self.start(case, lease),
+                    Taken::Already | Taken::Aside => {}
+                    Taken::Refused => drop(refused.insert(merchant)),
+                },
                 Err(error) => tracing::error!(%error, %merchant, %payment, "a payment cannot be read"),
             }
         }
         for ask in asks {
             let found = numbers.get(&ask.merchant_id).copied().unwrap_or(0);
-            if found >= usize::try_from(ask.number).unwrap_or(usize::MAX) {
-                self.wake(BTreeSet::from([ask.merchant_id]));
-            } else if found == 0 && self.hands.number_of(ask.merchant_id) == 0 {
+            self.hands.asked(ask, found, refused.contains(&ask.merchant_id));
+            if found == 0 && !self.hands.has_any(ask.merchant_id) {
                 self.drained.insert(ask.merchant_id);
             }
         }
@@ -245,9 +288,6 @@ impl Runner {
 
     fn start(&mut self, case: Case, lease: ShardLease) {
         let (merchant, payment) = (case.merchant_id(), case.payment.payment_id);
-        if !self.hands.take(merchant, payment) {
-            return;
-        }
         let means = self.means.clone();
         self.lives.spawn(async move {
             if let Err(error) = live(&means, case, lease).await {

@@ -43,14 +43,14 @@ settle_testing::on_both_stores! {
 }
 
 /// An engine that runs, with the keeper of its shards.
-struct Running {
+pub(crate) struct Running {
     stop: oneshot::Sender<()>,
     engine: JoinHandle<()>,
     keeper: JoinHandle<()>,
 }
 
 impl Running {
-    fn start(world: &World) -> Running {
+    pub(crate) fn start(world: &World) -> Running {
         Running::under(world, Arc::new(StoreLeases(world.store.share(), Duty::Engine)))
     }
 
@@ -70,14 +70,14 @@ impl Running {
     }
 
     /// Lets what is in hand end, and gives the shards back.
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.stop.send(()).unwrap();
         self.engine.await.unwrap();
         self.keeper.await.unwrap();
     }
 
     /// The process dies between two of its steps.
-    async fn kill(self) {
+    pub(crate) async fn kill(self) {
         self.engine.abort();
         self.keeper.abort();
         let _ = (self.engine.await, self.keeper.await);
@@ -95,7 +95,7 @@ impl World {
     }
 }
 
-fn has_paid(number: usize) -> impl Fn(&Desk) -> bool {
+pub(crate) fn has_paid(number: usize) -> impl Fn(&Desk) -> bool {
     move |desk| desk.executed(Asked::Payout).len() >= number
 }
 

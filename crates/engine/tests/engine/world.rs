@@ -142,6 +142,17 @@ impl World {
         Ok(self.writer.create(vec![advance]).await?[0].payment_id)
     }
 
+    /// Payments of a merchant that come in together.
+    pub(crate) async fn receive_many(&self, merchant: MerchantId, number: usize) {
+        let now = self.means.clock.now();
+        let received = (0..number).map(|number| {
+            let payin = PayIn::new(None, format!("{number} of {merchant}")).unwrap();
+            let order = PaymentOrder { merchant_id: merchant, payin, ..self.order("", "USDC") };
+            Advance::received(Case::received(order.checked().unwrap(), now), Actor::Command, now).unwrap()
+        });
+        self.writer.create(received.collect()).await.unwrap();
+    }
+
     /// Takes the payment as far as it goes now.
     pub(crate) async fn go(&self, payment: PaymentId) -> PaymentRow {
         let case = self.means.read(self.merchant, payment).await.unwrap().unwrap();

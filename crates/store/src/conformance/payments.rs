@@ -310,7 +310,7 @@ pub async fn a_payment_has_a_timeline_and_pricing(store: &dyn Store) {
     assert_eq!(store.payment_steps(owner, PaymentId(unique_uuid())).await.unwrap(), []);
 }
 
-/// Pricing is read for many payments at once, each under its merchant; of those that have none nothing is said.
+/// Pricing is read for many payments at once, each under its merchant; nothing is said of those without any.
 pub async fn the_pricing_of_many_payments_is_read_at_once(store: &dyn Store) {
     let (one, two) = (merchant(store).await, merchant(store).await);
     let rows = [payment(one, "pix 1", at(1)), payment(one, "pix 2", at(1)), payment(two, "pix 3", at(1))];
