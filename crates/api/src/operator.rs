@@ -1,4 +1,5 @@
-//! The operator's listener: the operator API under `/operator/v1`, `/healthz`, `/readyz` and `/metrics`.
+//! The operator's listener: the operator API under `/operator/v1`, its docs page, `/healthz`, `/readyz` and
+//! `/metrics`.
 //!
 //! Its document is `operator-openapi.json`; `openapi.json` is the merchants'. Where a merchant reads
 //! `fields`, an operator reads `error.details`: English sentences that name the element and the field, for
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
+use axum::response::Redirect;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
 use metrics_process::Collector;
@@ -22,6 +24,7 @@ use settle_outbox::recorder::Recorder;
 use settle_provider::signing::ProviderSecret;
 use settle_store::Store;
 
+use crate::docs;
 use crate::error::ApiError;
 use crate::health::{self, Health};
 use crate::http::{EnvelopeState, Lookups, envelope};
@@ -77,11 +80,15 @@ pub struct OperatorState {
     pub health: Health,
 }
 
-/// The operator API, `/openapi.json`, `/healthz`, `/readyz` and `/metrics`.
+/// The operator API, `/openapi.json`, `/docs`, to which `/` leads, `/healthz`, `/readyz` and `/metrics`.
 pub(crate) fn router(state: OperatorState) -> Router {
     let (operations, _) = operations().split_for_parts();
     let (open, _) = open().split_for_parts();
     open.route("/openapi.json", get(document::serve))
+        .route("/", get(async || Redirect::temporary("/docs")))
+        .route("/docs", get(document::page))
+        .route("/docs/style.css", get(docs::style))
+        .route("/docs/settling.svg", get(docs::settling))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .merge(operations.method_not_allowed_fallback(known_route))
         .with_state(state.clone())

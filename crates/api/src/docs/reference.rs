@@ -66,9 +66,18 @@ pub(super) struct Object {
     fields: Vec<Field>,
 }
 
+/// The shell variables in samples of calls.
+#[derive(Clone, Copy)]
+pub(super) struct Variables {
+    /// Where the API is.
+    pub(super) url: &'static str,
+    /// Who asks.
+    pub(super) credential: &'static str,
+}
+
 impl Reference {
     /// Reads the document.
-    pub(super) fn of(document: &OpenApi) -> Reference {
+    pub(super) fn of(document: &OpenApi, variables: Variables) -> Reference {
         let nothing = BTreeMap::new();
         let schemas = Schemas(document.components.as_ref().map_or(&nothing, |found| &found.schemas));
         let mut groups: Vec<Group> = Vec::new();
@@ -82,7 +91,7 @@ impl Reference {
             ];
             for (method, documented) in methods {
                 let Some(documented) = documented else { continue };
-                let operation = operation(schemas, method, path, documented);
+                let operation = operation(schemas, method, path, documented, variables);
                 let name = documented.tags.iter().flatten().next().cloned().unwrap_or_default();
                 match groups.iter_mut().find(|group| group.name == name) {
                     Some(group) => group.operations.push(operation),
@@ -105,7 +114,13 @@ fn group_id(name: &str) -> String {
     format!("operations-{}", name.to_lowercase().replace(' ', "-"))
 }
 
-fn operation(schemas: Schemas<'_>, method: &'static str, path: &str, documented: &Documented) -> Operation {
+fn operation(
+    schemas: Schemas<'_>,
+    method: &'static str,
+    path: &str,
+    documented: &Documented,
+    variables: Variables,
+) -> Operation {
     let parameters = documented.parameters.iter().flatten();
     let request = documented.request_body.as_ref().and_then(|found| match found {
         RefOr::T(body) => schema_name(body.content.values().next()?),
@@ -129,7 +144,7 @@ fn operation(schemas: Schemas<'_>, method: &'static str, path: &str, documented:
         summary: documented.summary.clone().unwrap_or_default(),
         description: documented.description.clone().unwrap_or_default(),
         parameters: parameters.map(|parameter| schemas.parameter(&json(parameter))).collect(),
-        sample: sample(method, path, &request),
+        sample: sample(method, path, &request, variables),
         request,
         answers,
         answer_sample: shown.unwrap_or_default(),
@@ -167,7 +182,7 @@ fn objects(schemas: Schemas<'_>) -> Vec<Object> {
 }
 
 /// Writes a call with curl. Shell variables take the place of the parameters in the path.
-fn sample(method: &str, path: &str, request: &[Field]) -> String {
+fn sample(method: &str, path: &str, request: &[Field], variables: Variables) -> String {
     let path: String = path
         .split('/')
         .map(|part| match part.strip_prefix('{').and_then(|part| part.strip_suffix('}')) {
@@ -177,8 +192,12 @@ fn sample(method: &str, path: &str, request: &[Field]) -> String {
         .collect::<Vec<_>>()
         .join("/");
     let method = if method == "GET" { String::new() } else { format!("-X {method} ") };
-    let mut call =
-        format!("curl {method}\"$SETTLE_URL{path}\" \\\n  -H \"Authorization: Bearer $SETTLE_KEY\"");
+    let Variables { url, credential } = variables;
+    let mut call = format!("curl {method}\"${url}{path}\"");
+    // Health and metrics are open to whoever reaches them.
+    if path.contains("/v1/") {
+        call.extend([" \\\n  -H \"Authorization: Bearer $", credential, "\""]);
+    }
     if !request.is_empty() {
         let fields: Vec<String> =
             request.iter().map(|field| format!("    \"{}\": {}", field.name, field.example)).collect();

@@ -1,21 +1,41 @@
-//! Renders the page from its template, the OpenAPI document and the error codes.
+//! Renders the pages from their templates, the OpenAPI document and the error codes.
 
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 use settle_domain::signature::{
     DELIVERY_ID_HEADER, EVENT_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, TOLERANCE,
 };
+use utoipa::openapi::OpenApi;
 
 use super::codes::Codes;
 use super::examples::{NOTIFICATION, RECEIVERS, Receiver, answer};
-use super::reference::{Group, Object, Reference};
+use super::guide::{Guide, guide};
+use super::reference::{Group, Object, Reference, Variables};
 use super::{SCRIPT, markup, tables};
 use crate::language::{Language, Messages};
 
-const TEMPLATE_NAME: &str = "page.html";
-const TEMPLATE: &str = include_str!("page.html");
+/// The templates by name.
+const TEMPLATES: [(&str, &str); 3] = [
+    ("parts.html", include_str!("parts.html")),
+    ("page.html", include_str!("page.html")),
+    ("operator.html", include_str!("operator.html")),
+];
+const SETTLING: &str = include_str!("../../../../docs/settling.md");
 
-/// The variables of the template.
+const MERCHANTS: Variables = Variables { url: "SETTLE_URL", credential: "SETTLE_KEY" };
+const OPERATORS: Variables = Variables { url: "SETTLE_OPERATOR_URL", credential: "SETTLE_OPERATOR_TOKEN" };
+
+/// The variables of the operators' template.
+#[derive(Serialize)]
+struct OperatorPage<'a> {
+    groups: &'a [Group],
+    objects: &'a [Object],
+    codes: Codes,
+    settling: Guide,
+    script: &'static str,
+}
+
+/// The variables of the merchants' template.
 #[derive(Serialize)]
 struct Page<'a> {
     groups: &'a [Group],
@@ -39,9 +59,23 @@ struct Headers {
     delivery_id: &'static str,
 }
 
-/// Renders the page, or says what is wrong with its template.
+/// Renders the page for operators, or says what is wrong with its template.
+pub(super) fn operator_page(document: &OpenApi) -> Result<String, String> {
+    let reference = Reference::of(document, OPERATORS);
+    let messages = Messages::load().map_err(|fault| fault.to_string())?;
+    let page = OperatorPage {
+        groups: &reference.groups,
+        objects: &reference.objects,
+        codes: Codes::new(&messages, &reference.codes()),
+        settling: guide(&SETTLING.replace("(settling.svg)", "(docs/settling.svg)"), "settling"),
+        script: SCRIPT,
+    };
+    rendered("operator.html", &page).map_err(|fault| format!("{fault:#}"))
+}
+
+/// Renders the page for merchants, or says what is wrong with its template.
 pub(super) fn page() -> Result<String, String> {
-    let reference = Reference::of(&crate::openapi::document());
+    let reference = Reference::of(&crate::openapi::document(), MERCHANTS);
     let messages = Messages::load().map_err(|fault| fault.to_string())?;
     let page = Page {
         groups: &reference.groups,
@@ -60,10 +94,10 @@ pub(super) fn page() -> Result<String, String> {
         settlements: answer("SettlementPage").unwrap_or_default(),
         script: SCRIPT,
     };
-    rendered(&page).map_err(|fault| format!("{fault:#}"))
+    rendered("page.html", &page).map_err(|fault| format!("{fault:#}"))
 }
 
-fn rendered(page: &Page<'_>) -> Result<String, minijinja::Error> {
+fn rendered(template: &str, page: &impl Serialize) -> Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     // A misspelt name in the template is an error, not a blank.
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
@@ -72,8 +106,10 @@ fn rendered(page: &Page<'_>) -> Result<String, minijinja::Error> {
     environment.add_filter("inline", markup::inline);
     environment.add_filter("code", markup::code);
     environment.add_filter("table", tables::table);
-    environment.add_template(TEMPLATE_NAME, TEMPLATE)?;
-    let html = environment.get_template(TEMPLATE_NAME)?.render(page)?;
+    for (name, text) in TEMPLATES {
+        environment.add_template(name, text)?;
+    }
+    let html = environment.get_template(template)?.render(page)?;
     // The macros stand at the top of the template and leave blank lines.
     Ok(html.trim_start().to_owned())
 }

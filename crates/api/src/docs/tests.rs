@@ -3,7 +3,9 @@
 use minijinja::HtmlEscape;
 use settle_domain::error_code::ErrorCode;
 use settle_domain::money::Decimal;
+use settle_domain::payment::StateName;
 use settle_domain::quote::{FixedSide, QuoteInput, quote};
+use settle_domain::reason::Reason;
 use settle_domain::signature::sign;
 use settle_domain::time::Timestamp;
 
@@ -19,6 +21,16 @@ fn html() -> String {
     render::page().unwrap()
 }
 
+fn operator_html() -> String {
+    let document = serde_json::from_str(crate::operator::text().unwrap()).unwrap();
+    render::operator_page(&document).unwrap()
+}
+
+/// The pages of merchants and of operators.
+fn pages() -> [String; 2] {
+    [html(), operator_html()]
+}
+
 /// The values of an attribute.
 fn values<'a>(html: &'a str, attribute: &str) -> Vec<&'a str> {
     let start = format!(" {attribute}=\"");
@@ -26,15 +38,20 @@ fn values<'a>(html: &'a str, attribute: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_operation_is_on_the_page() {
-    let html = html();
+fn every_operation_is_on_its_page() {
     let document = crate::openapi::document();
     assert_eq!(document.paths.paths.len(), 5);
+    check_operations(&html(), &document);
+    let document = serde_json::from_str(crate::operator::text().unwrap()).unwrap();
+    check_operations(&operator_html(), &document);
+}
+
+fn check_operations(html: &str, document: &OpenApi) {
     for (path, item) in &document.paths.paths {
         assert!(html.contains(&format!("<code>{}</code>", HtmlEscape(path))), "{path}");
         for operation in [&item.get, &item.put, &item.post, &item.patch, &item.delete].into_iter().flatten() {
             let id = operation.operation_id.as_deref().unwrap();
-            assert!(values(&html, "id").contains(&id), "{id}");
+            assert!(values(html, "id").contains(&id), "{id}");
         }
     }
 }
@@ -81,7 +98,7 @@ fn the_sample_answers_have_the_fields_of_their_schemas_in_their_order() {
     assert_eq!(keys(NOTIFICATION), expected);
 }
 
-fn keys_of(document: &utoipa::openapi::OpenApi, schema: &str) -> Vec<String> {
+fn keys_of(document: &OpenApi, schema: &str) -> Vec<String> {
     let found = &document.components.as_ref().unwrap().schemas[schema];
     let utoipa::openapi::RefOr::T(utoipa::openapi::Schema::Object(object)) = found else {
         panic!("{schema} is not an object")
@@ -125,6 +142,20 @@ fn the_signature_to_check_against_is_what_the_service_signs() {
     let at = Timestamp::from_micros(1_767_225_600_000_000);
     let signature = sign(b"whsec", at, br#"{"event":"settlement.completed"}"#);
     assert!(html().contains(&signature));
+}
+
+/// Who is woken at night finds what each state and each reason means, and the picture of the states.
+#[test]
+fn operators_read_how_payments_are_settled() {
+    let html = operator_html();
+    assert!(values(&html, "src").contains(&"docs/settling.svg"), "the picture");
+    for state in StateName::ALL {
+        assert!(html.contains(&format!("<code>{state}</code>")), "{state}");
+    }
+    for reason in Reason::ALL {
+        assert!(html.contains(&format!("<code>{reason}</code></th>")), "{reason}");
+    }
+    assert!(html.contains("Bearer $SETTLE_OPERATOR_TOKEN") && !html.contains("SETTLE_KEY"));
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! Operators' OpenAPI document: the operator API, `/healthz`, `/readyz` and `/metrics`.
+//! Operators' OpenAPI document (the operator API, `/healthz`, `/readyz` and `/metrics`), and the docs page
+//! that shows it.
 
 use std::sync::LazyLock;
 
@@ -8,9 +9,10 @@ use utoipa::openapi::OpenApi;
 
 use super::operations::{open, operations};
 use crate::error::{ApiError, Unserializable};
-use crate::health;
+use crate::http::Asset;
 use crate::openapi::{Explained, Published, Surface, complete};
 use crate::refusals::OPERATORS;
+use crate::{docs, health};
 
 const OPERATOR_API: Surface = Surface {
     title: "Settle for operators",
@@ -49,6 +51,13 @@ fn document() -> OpenApi {
 }
 
 static PUBLISHED: LazyLock<Published> = LazyLock::new(|| Published::new(&document()));
+
+static PAGE: LazyLock<Result<Asset, String>> = LazyLock::new(|| docs::operator_page(&document()));
+
+/// `GET /docs` of the operator's listener.
+pub(super) async fn page(headers: HeaderMap) -> Response {
+    docs::served(&PAGE, &headers)
+}
 
 /// The document as text.
 pub fn text() -> Result<&'static str, &'static Unserializable> {

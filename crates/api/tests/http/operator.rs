@@ -36,6 +36,7 @@ on_both_stores! {
     readyz_says_where_the_dispatcher_stands,
     metrics_are_printed_for_prometheus,
     merchants_cannot_reach_it,
+    its_docs_page_is_open_and_loads_nothing_from_elsewhere,
     what_it_does_not_know_is_refused_in_the_envelope,
 }
 
@@ -129,6 +130,24 @@ async fn merchants_cannot_reach_it(setup: Setup) {
     for path in ["/metrics", "/operator/v1/settlements", "/operator/v1/merchants"] {
         merchant.get(path).await.refused(404, "not_found");
     }
+}
+
+/// Whoever reaches the listener can read how it is used, without a token.
+async fn its_docs_page_is_open_and_loads_nothing_from_elsewhere(setup: Setup) {
+    let operator = Listener::start(state(setup.into_scratch().share())).await;
+    for (path, kind) in [
+        ("/docs", "text/html; charset=utf-8"),
+        ("/docs/style.css", "text/css; charset=utf-8"),
+        ("/docs/settling.svg", "image/svg+xml"),
+    ] {
+        let answer = operator.get(path).await;
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(kind)), "{path}");
+        let policy = answer.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; "), "{policy}");
+        assert!(!policy.contains("http"), "{policy}");
+    }
+    let home = operator.get("/").await;
+    assert_eq!((home.status, home.header("location")), (307, Some("/docs")));
 }
 
 /// HTTP, every surface: unknown routes and wrong methods.
