@@ -37,8 +37,8 @@ pub(crate) async fn exchange(
     }
 }
 
-/// Asks a service in JSON with a token; gives the status, and the answer if it is JSON. Waits no longer than the
-/// limit.
+/// Asks a service in JSON with a token; gives the status, and the answer if it is JSON. Waits no longer than
+/// the limit.
 pub(crate) async fn ask(
     (host, port): (&str, u16),
     method: Method,
