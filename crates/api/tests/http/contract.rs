@@ -4,11 +4,12 @@
 //! It checks that the operation and status of an answer are documented; that the body matches the schema and
 //! has no other key; that the error code is documented for the status; and that the documented headers are
 //! there, and those that every answer has. An answer to an unknown path or method has no schema, but it has
-//! the envelope.
+//! the envelope. No answer to a merchant names what operators earn.
 
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
+use settle_testing::secrecy::internal_names_in;
 use uuid::Uuid;
 
 use crate::answer::Answer;
@@ -35,17 +36,21 @@ struct Surface {
     realm: &'static str,
     /// The key under which an error says more, and the codes that have it.
     explained: (&'static str, &'static [&'static str]),
+    /// Whether no answer may name what operators earn.
+    hides: bool,
 }
 
 static MERCHANTS: Surface = Surface {
     prefix: "/v1/",
     realm: "Bearer realm=\"settle\"",
     explained: ("fields", &["validation_failed"]),
+    hides: true,
 };
 static OPERATORS: Surface = Surface {
     prefix: "/operator/v1/",
     realm: "Bearer realm=\"operator\"",
     explained: ("details", &["admin_validation_failed", "conflict"]),
+    hides: false,
 };
 
 /// One operation of the contract.
@@ -113,6 +118,10 @@ impl Contract {
         let is_api = path.starts_with(self.surface.prefix);
         let is_error = answer.status >= 400 && !self.is_plain(path, answer);
         let mut violations = header_violations(answer, is_api, is_error, self.surface.realm);
+        if self.surface.hides {
+            let internal = internal_names_in(&format!("{:?}\n{}", answer.headers, answer.text));
+            violations.extend(internal.iter().map(|name| format!("a merchant sees {name}")));
+        }
         if method == "HEAD" {
             return violations;
         }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use settle_notify::notification::Notification;
 use settle_notify::sender::{Attempt, SendError, Transport};
+use settle_testing::secrecy::internal_names_in;
 use tokio::sync::{Notify, Semaphore};
 
 /// Keeps every notification, and returns "delivered" unless a test sets another outcome.
@@ -34,9 +35,14 @@ impl Courier {
         held
     }
 
-    /// The notifications sent so far, and their URLs.
+    /// The notifications sent so far, and their URLs. None names what operators earn.
     pub fn taken(&self) -> Vec<(String, Notification)> {
-        lock(&self.taken).clone()
+        let taken = lock(&self.taken).clone();
+        for (_, notification) in &taken {
+            let text = format!("{:?} {}", notification.headers, String::from_utf8_lossy(&notification.body));
+            assert_eq!(internal_names_in(&text), [""; 0], "{text}");
+        }
+        taken
     }
 }
 

@@ -67,7 +67,7 @@ const CRATES: &[Crate] = &[
     Crate {
         folder: "api",
         may_use: &["domain", "store", "outbox", "shards", "notify", "accounts", "provider", "engine"],
-        tests_may_use: &["store-sqlite", "store-postgres", "verify"],
+        tests_may_use: &["store-sqlite", "store-postgres", "verify", "testing"],
     },
     // The only crate of the service that names a backend: it opens the store that the settings name.
     Crate {

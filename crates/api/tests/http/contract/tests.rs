@@ -217,6 +217,31 @@ fn the_47_codes_of_the_specification_are_documented_and_no_other() {
     assert_eq!(found, expected);
 }
 
+/// A merchant never sees what operators earn, in whichever answer and wherever in it; operators do.
+#[test]
+fn what_operators_earn_is_found_wherever_it_stands() {
+    for (internal, name) in [
+        (json!({ "provider_rate": "5.3" }), "provider_rate"),
+        (json!({ "pricing": null }), "pricing"),
+        (json!({ "rows": [{ "inner": { "spread_revenue": "1" } }] }), "spread"),
+        (json!({ "partner": "acme" }), "\"partner\""),
+        (json!("the Commission is 7"), "commission"),
+    ] {
+        for (status, path) in
+            [(200, "/v1/settlements"), (500, "/v1/webhook"), (404, "/nowhere"), (200, "/docs")]
+        {
+            let seen = found(document(), "GET", path, &answer(status, &[], &internal));
+            assert!(seen.contains(&format!("a merchant sees {name}")), "{path}: {seen}");
+        }
+        let seen =
+            Contract::with_operators().violations("GET", "/operator/v1/x", &answer(404, &[], &internal));
+        assert!(!seen.join("\n").contains("a merchant sees"), "{seen:?}");
+    }
+    let header =
+        answer(200, &[("x-spread", "1")], &json!({ "webhook_url": null, "webhook_secret_set": false }));
+    assert!(found(document(), "GET", "/v1/webhook", &header).contains("a merchant sees spread"));
+}
+
 /// Clients survive a code that is new, but this service has none.
 #[test]
 fn a_code_that_nobody_knows_is_found() {
