@@ -122,11 +122,9 @@ impl Hands {
         asks
     }
 
-    /// What these merchants have in hand, or have set aside: a claim leaves it out.
-    pub(crate) fn taken(&self, asks: &[Ask]) -> Vec<PaymentId> {
-        let asked: HashSet<MerchantId> = asks.iter().map(|ask| ask.merchant_id).collect();
-        let taken = self.places.known().filter(|(_, merchant)| asked.contains(merchant));
-        taken.map(|(payment, _)| payment).collect()
+    /// What is in hand or set aside, with its merchant: a claim leaves it out.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (PaymentId, MerchantId)> {
+        self.places.known()
     }
 
     /// Takes a payment in hand, if there is a place for it.

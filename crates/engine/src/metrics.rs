@@ -30,6 +30,11 @@ pub fn describe() {
         Unit::Seconds,
         "How long calls to providers take, by provider and call."
     );
+    describe_gauge!(
+        "settle_payments_unreadable",
+        "Payments that this process cannot read, and leaves alone until somebody mends them."
+    );
+    gauge!("settle_payments_unreadable").set(0.0);
     for kind in OperationKind::ALL {
         for class in Class::ALL {
             let labels = [("kind", kind.as_str()), ("class", class.as_str())];

@@ -9,17 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::provider::ProviderName;
 use settle_shards::holdings::Holdings;
 use settle_shards::tenancy::{Tenancy, Told};
-use settle_store::{Ask, CALL_TIMEOUT, DueTime, OperationRow, PaymentRow, ShardLease, StoreResult, within};
+use settle_store::{Ask, CALL_TIMEOUT, DueTime, ShardLease, StoreError, StoreResult, within};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::case::Case;
 use crate::hands::{Hands, MERCHANTS_MAX, Taken};
-use crate::life::{self, Means, corridor_key, live};
+use crate::life::{Means, live};
+use crate::unreadable::Unreadable;
 use crate::wake::EngineWake;
+
+mod claims;
+
+use claims::Claimed;
 
 /// How often the engine looks for payments that nobody signalled.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
@@ -80,20 +84,12 @@ impl Engine {
     }
 }
 
-/// A payment that a claim has found.
-struct Claimed {
-    merchant: MerchantId,
-    payment: PaymentId,
-    case: StoreResult<Case>,
-    /// The provider that it needs next, as far as that is known.
-    provider: Option<ProviderName>,
-}
-
 struct Runner {
     means: Arc<Means>,
     tenancy: Tenancy,
     holdings: Arc<Holdings>,
     hands: Hands,
+    unreadable: Unreadable,
     lives: JoinSet<PaymentId>,
     next_look: Instant,
     rests_until: Instant,
@@ -112,6 +108,7 @@ impl Runner {
             tenancy,
             holdings: Arc::new(Holdings::none(now)),
             hands,
+            unreadable: Unreadable::default(),
             lives: JoinSet::new(),
             next_look: now,
             rests_until: now,
@@ -126,6 +123,7 @@ impl Runner {
                 self.next_look = Instant::now();
             }
             self.holdings = holdings;
+            self.unreadable.keep(|merchant| self.holdings.serves(merchant));
         }
         self.wake(told.heard);
         if told.heard_of_many {
@@ -188,7 +186,7 @@ impl Runner {
         tx.commit().await
     }
 
-    fn failed(&mut self, error: &settle_store::StoreError, what: &str) {
+    fn failed(&mut self, error: &StoreError, what: &str) {
         tracing::warn!(%error, "the engine failed {what}");
         self.rests_until = Instant::now() + BACKOFF;
         self.next_look = self.next_look.max(self.rests_until);
@@ -219,49 +217,6 @@ impl Runner {
         }
     }
 
-    async fn claimed(&self, asks: &[Ask]) -> StoreResult<Vec<Claimed>> {
-        let store = &self.means.store;
-        let rows = store.payment_claim(asks, &self.hands.taken(asks), self.due()).await?;
-        // What has just come in has asked nothing of anybody.
-        let known: Vec<(MerchantId, PaymentId)> =
-            rows.iter().filter(|row| row.version > 1).map(|row| (row.merchant_id, row.payment_id)).collect();
-        let mut operations: HashMap<PaymentId, Vec<OperationRow>> = HashMap::new();
-        let mut pricing: HashMap<PaymentId, String> = HashMap::new();
-        if !known.is_empty() {
-            for row in store.operation_of_many(&known, self.means.clock.now()).await? {
-                operations.entry(row.payment_id).or_default().push(row);
-            }
-            pricing.extend(store.payment_pricing_of_many(&known).await?);
-        }
-        let read = |row: PaymentRow| {
-            let (merchant, payment) = (row.merchant_id, row.payment_id);
-            let operations = operations.remove(&payment).unwrap_or_default();
-            let case = Case::read(row, pricing.get(&payment).map(String::as_str), operations);
-            Claimed { merchant, payment, case, provider: None }
-        };
-        let mut claimed: Vec<Claimed> = rows.into_iter().map(read).collect();
-        self.find_providers(&mut claimed).await?;
-        Ok(claimed)
-    }
-
-    /// Finds out which provider each payment needs next.
-    async fn find_providers(&self, claimed: &mut [Claimed]) -> StoreResult<()> {
-        let mut new = BTreeSet::new();
-        for Claimed { case, provider, .. } in &mut *claimed {
-            let Ok(case) = case else { continue };
-            *provider = life::provider(case).cloned();
-            if provider.is_none() {
-                new.insert(corridor_key(case));
-            }
-        }
-        let corridors = self.means.corridors.newest_of_many(&*self.means.store, &new).await?;
-        for Claimed { case, provider, .. } in claimed.iter_mut().filter(|one| one.provider.is_none()) {
-            let corridor = case.as_ref().ok().and_then(|case| corridors.get(&corridor_key(case)));
-            *provider = corridor.map(|corridor| corridor.versioned.corridor.terms().provider.clone());
-        }
-        Ok(())
-    }
-
     fn take(&mut self, asks: &[Ask], found: Vec<Claimed>) {
         let mut numbers: HashMap<MerchantId, usize> = HashMap::new();
         let mut refused: HashSet<MerchantId> = HashSet::new();
@@ -269,18 +224,26 @@ impl Runner {
             *numbers.entry(merchant).or_default() += 1;
             let Some(lease) = self.holdings.lease_of(merchant) else { continue };
             match case {
-                Ok(case) => match self.hands.take(merchant, payment, provider) {
-                    Taken::Now => self.start(case, lease),
-                    Taken::Already | Taken::Aside => {}
-                    Taken::Refused => drop(refused.insert(merchant)),
-                },
-                Err(error) => tracing::error!(%error, %merchant, %payment, "a payment cannot be read"),
+                Ok(case) => {
+                    self.unreadable.was_read(payment);
+                    match self.hands.take(merchant, payment, provider) {
+                        Taken::Now => self.start(case, lease),
+                        Taken::Already | Taken::Aside => {}
+                        Taken::Refused => drop(refused.insert(merchant)),
+                    }
+                }
+                Err(error) => {
+                    if !self.unreadable.rest(merchant, payment, &error) {
+                        refused.insert(merchant);
+                    }
+                }
             }
         }
         for ask in asks {
             let found = numbers.get(&ask.merchant_id).copied().unwrap_or(0);
             self.hands.asked(ask, found, refused.contains(&ask.merchant_id));
-            if found == 0 && !self.hands.has_any(ask.merchant_id) {
+            let is_known = self.hands.has_any(ask.merchant_id) || self.unreadable.is_of(ask.merchant_id);
+            if found == 0 && !is_known {
                 self.drained.insert(ask.merchant_id);
             }
         }

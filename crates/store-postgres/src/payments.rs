@@ -10,9 +10,9 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, NewPayment, PaymentChange, PaymentCount,
-    PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow,
-    StoreError, StoreResult,
+    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, NewPayment, PaymentChange, PaymentClaims,
+    PaymentCount, PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites,
+    Shard, StepRow, StoreError, StoreResult,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -179,7 +179,7 @@ impl PaymentReads for PostgresStore {
         asks: &[Ask],
         taken: &[PaymentId],
         due: DueTime,
-    ) -> StoreResult<Vec<PaymentRow>> {
+    ) -> StoreResult<PaymentClaims> {
         let query = sqlx::query(CLAIM)
             .bind(array(asks, |ask| ask.merchant_id.0))
             .bind(array(asks, |ask| signed(ask.number)))
@@ -187,7 +187,12 @@ impl PaymentReads for PostgresStore {
             .bind(array(taken, |payment| payment.0))
             .bind(At(due.beyond));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
-        rows.iter().map(payment).collect()
+        let mut claims = PaymentClaims::default();
+        for row in &rows {
+            let (merchant, payment_id) = ids(row)?;
+            claims.add(merchant, payment_id, payment(row));
+        }
+        Ok(claims)
     }
 
     async fn payment_find(

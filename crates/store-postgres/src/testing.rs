@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
-use settle_store::conformance::ScratchStore;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, postgres::PgConnectOptions};
+use async_trait::async_trait;
+use settle_store::conformance::{Backdoor, ScratchStore};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, postgres::PgConnectOptions};
 
 use crate::{PostgresStore, SESSION_SETTINGS};
 
@@ -22,7 +23,20 @@ const CONNECTIONS_MAX: u32 = 4;
 pub async fn scratch() -> ScratchStore {
     let url = scratch_url().await;
     let store = PostgresStore::new(&url, CONNECTIONS_MAX).expect("the URL was good for the schema");
-    ScratchStore::new(Arc::new(store), ())
+    ScratchStore::new(Arc::new(store), ScratchSchema { url })
+}
+
+struct ScratchSchema {
+    url: String,
+}
+
+#[async_trait]
+impl Backdoor for ScratchSchema {
+    async fn execute(&self, sql: &'static str) {
+        let mut session = session(&self.url).await;
+        session.execute(sql).await.expect("a statement of PostgreSQL");
+        session.close().await.expect("nothing was left to send");
+    }
 }
 
 /// A session with the store's settings.

@@ -11,9 +11,9 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, NewPayment, PaymentChange, PaymentCount,
-    PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow,
-    StoreResult,
+    Ask, DueMerchant, DueTime, LatePayment, MerchantLock, NewPayment, PaymentChange, PaymentClaims,
+    PaymentCount, PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites,
+    Shard, StepRow, StoreResult,
 };
 use uuid::Uuid;
 
@@ -179,25 +179,29 @@ impl PaymentReads for SqliteStore {
         asks: &[Ask],
         taken: &[PaymentId],
         due: DueTime,
-    ) -> StoreResult<Vec<PaymentRow>> {
+    ) -> StoreResult<PaymentClaims> {
         let mut by_number: BTreeMap<u32, Vec<MerchantId>> = BTreeMap::new();
         for ask in asks {
             by_number.entry(ask.number).or_default().push(ask.merchant_id);
         }
         let taken = json_rows(taken.iter().map(|payment| hex(payment.0)));
-        let mut found: Vec<PaymentRow> = Vec::new();
+        let mut claims = PaymentClaims::default();
+        let claimed = |row: &Row<'_>| Ok((id(row, 0, MerchantId)?, id(row, 1, PaymentId)?, payment(row)));
         for (number, merchants) in by_number {
             let at_once = usize::try_from(CLAIMED_AT_ONCE / number.max(1)).unwrap_or(1).max(1);
             for merchants in merchants.chunks(at_once) {
                 let (by, beyond) = (due.by.as_micros(), due.beyond.as_micros());
                 let asked = (json_merchants(merchants), signed(number), by, &taken, beyond);
-                found.extend(self.connections.read(|connection| connection.rows(CLAIM, asked, payment))?);
+                let found = self.connections.read(|connection| connection.rows(CLAIM, asked, claimed))?;
+                for (merchant, payment, row) in found {
+                    claims.add(merchant, payment, row);
+                }
                 tokio::task::yield_now().await;
             }
         }
         // SQLite returns the rows of a merchant in the order of their ids, not of their due times.
-        found.sort_by_key(|row| (row.standing.due_at, row.payment_id));
-        Ok(found)
+        claims.found.sort_by_key(|row| (row.standing.due_at, row.payment_id));
+        Ok(claims)
     }
 
     async fn payment_find(

@@ -2,9 +2,12 @@
 
 #![expect(clippy::expect_used, reason = "these are tests: a panic is their message")]
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use settle_store::conformance::ScratchStore;
+use async_trait::async_trait;
+use rusqlite::Connection;
+use settle_store::conformance::{Backdoor, ScratchStore};
 use tempfile::TempDir;
 
 use crate::SqliteStore;
@@ -18,7 +21,21 @@ use crate::SqliteStore;
 pub async fn scratch() -> ScratchStore {
     let (url, folder) = scratch_url();
     let store = SqliteStore::new(&url).expect("a file name is a URL of SQLite");
-    ScratchStore::new(Arc::new(store), folder)
+    let file = ScratchFile { path: store.path().to_owned(), _folder: folder };
+    ScratchStore::new(Arc::new(store), file)
+}
+
+struct ScratchFile {
+    path: PathBuf,
+    _folder: TempDir,
+}
+
+#[async_trait]
+impl Backdoor for ScratchFile {
+    async fn execute(&self, sql: &'static str) {
+        let file = Connection::open(&self.path).expect("the file of the store");
+        file.execute_batch(sql).expect("a statement of SQLite");
+    }
 }
 
 /// The URL of a file that does not exist yet, and its folder, which is deleted when dropped.

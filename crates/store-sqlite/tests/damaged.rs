@@ -1,11 +1,14 @@
 //! A row that this version could not have written is an error, never a guess.
 
+use std::collections::BTreeSet;
+
 use rusqlite::Connection;
-use settle_domain::ids::{MerchantId, SettlementId};
+use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
 use settle_store::conformance::fixtures::{
     at, delivery, enqueue, merchant, page, record, settlement, unique_uuid,
 };
-use settle_store::{Ask, DeliveryReads, DueTime, NewDelivery, QueueReads, Store, StoreError};
+use settle_store::conformance::payments::{create, payment};
+use settle_store::{Ask, DeliveryReads, DueTime, NewDelivery, PaymentReads, QueueReads, Store, StoreError};
 use settle_store_sqlite::SqliteStore;
 use settle_store_sqlite::testing::scratch_url;
 
@@ -36,6 +39,29 @@ async fn a_delivery_that_cannot_be_read_does_not_keep_others_from_being_claimed(
     let claims = store.queue_claim(&asks, &[], DueTime::by(at(1))).await.unwrap();
     assert_eq!(claims.found.iter().map(|claimed| claimed.merchant_id).collect::<Vec<_>>(), [whole]);
     assert_eq!(claims.unreadable.iter().map(|(merchant, _)| *merchant).collect::<Vec<_>>(), [damaged]);
+}
+
+/// Neither the merchant's other payments nor those of others are held up.
+#[tokio::test]
+async fn a_payment_that_cannot_be_read_does_not_keep_others_from_being_claimed() {
+    let (url, _folder) = scratch_url();
+    let store = SqliteStore::new(&url).unwrap();
+    store.migrate().await.unwrap();
+    let (one, two) = (merchant(&store).await, merchant(&store).await);
+    let damaged = payment(one, "pix 1", at(1));
+    create(&store, std::slice::from_ref(&damaged)).await;
+    let file = Connection::open(store.path()).unwrap();
+    file.execute("UPDATE payments SET state = 'weighed'", []).unwrap();
+    let whole = [payment(one, "pix 2", at(1)), payment(two, "pix 3", at(1))];
+    create(&store, &whole).await;
+    let asks = [one, two].map(|merchant_id| Ask { merchant_id, number: 2 });
+    let claims = store.payment_claim(&asks, &[], DueTime::by(at(1))).await.unwrap();
+    let found: BTreeSet<PaymentId> = claims.found.iter().map(|row| row.payment_id).collect();
+    assert_eq!(found, whole.iter().map(|row| row.payment_id).collect());
+    let unreadable: Vec<PaymentId> = claims.unreadable.iter().map(|(_, payment, _)| *payment).collect();
+    assert_eq!(unreadable, [damaged.payment_id]);
+    let left_out = store.payment_claim(&asks, &unreadable, DueTime::by(at(1))).await.unwrap();
+    assert!(left_out.unreadable.is_empty() && left_out.found.len() == 2);
 }
 
 /// A merchant with a notification that is due.

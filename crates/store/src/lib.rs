@@ -89,8 +89,8 @@ pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operations::{OperationChange, OperationReads, OperationRow, OperationWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites, StoredToken};
 pub use payments::{
-    LatePayment, NewPayment, PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentCount, PaymentCreated,
-    PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, StepRow,
+    LatePayment, NewPayment, PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentClaims, PaymentCount,
+    PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, StepRow,
 };
 pub use proposals::{Proposal, ProposalReads, ProposalWrites};
 pub use providers::{ProviderPause, ProviderReads, ProviderWrites};

@@ -17,7 +17,7 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 
-use crate::{Ask, DueMerchant, DueTime, MerchantLock, Shard, StoreResult};
+use crate::{Ask, DueMerchant, DueTime, MerchantLock, Shard, StoreError, StoreResult};
 
 /// The most payments in one call that creates or changes them.
 pub const PAYMENTS_AT_ONCE_MAX: usize = 1_000;
@@ -187,6 +187,25 @@ pub struct LatePayment {
     pub late_at: Timestamp,
 }
 
+/// What a claim of payments found.
+#[derive(Debug, Default)]
+pub struct PaymentClaims {
+    /// What is due.
+    pub found: Vec<PaymentRow>,
+    /// What is due and cannot be read by this version, and why not. What else is due is found all the same.
+    pub unreadable: Vec<(MerchantId, PaymentId, StoreError)>,
+}
+
+impl PaymentClaims {
+    /// Adds a row, whether or not it could be read.
+    pub fn add(&mut self, merchant: MerchantId, payment: PaymentId, row: StoreResult<PaymentRow>) {
+        match row {
+            Ok(row) => self.found.push(row),
+            Err(error) => self.unreadable.push((merchant, payment, error)),
+        }
+    }
+}
+
 /// Questions about payments.
 #[async_trait]
 pub trait PaymentReads {
@@ -205,7 +224,7 @@ pub trait PaymentReads {
         asks: &[Ask],
         taken: &[PaymentId],
         due: DueTime,
-    ) -> StoreResult<Vec<PaymentRow>>;
+    ) -> StoreResult<PaymentClaims>;
 
     /// A merchant's payment.
     async fn payment_find(&self, merchant: MerchantId, payment: PaymentId)

@@ -110,8 +110,10 @@ fn a_merchant_that_waits_for_one_provider_goes_on_through_another() {
     assert_eq!(asked(&mut hands, now), [(merchant(0), 128)]);
     assert_eq!(hands.take(merchant(0), payment(500), Some(provider("one"))), Taken::Aside);
     assert_eq!(hands.take(merchant(0), payment(501), Some(provider("other"))), Taken::Now);
-    let asks = [Ask { merchant_id: merchant(0), number: 128 }];
-    assert!(hands.taken(&asks).contains(&payment(500)), "the next claim reaches what is behind it");
+    assert!(
+        hands.known().any(|(known, _)| known == payment(500)),
+        "the next claim reaches what is behind it"
+    );
 }
 
 /// As many as there are places for, once that is worth a claim, and not what is behind them.
@@ -132,7 +134,11 @@ fn what_was_set_aside_is_asked_for_when_its_provider_has_room() {
     hands.put_down(payment(0));
     assert_eq!(asked(&mut hands, now), [(waiting, 64)]);
     let ask = Ask { merchant_id: waiting, number: 64 };
-    assert_eq!(hands.taken(&[ask]).len(), 36, "what still waits is left out");
+    assert_eq!(
+        hands.known().filter(|(_, owner)| *owner == waiting).count(),
+        36,
+        "what still waits is left out"
+    );
     for number in 0..64 {
         assert_eq!(hands.take(waiting, payment(2_000 + number), Some(provider("one"))), Taken::Now);
     }

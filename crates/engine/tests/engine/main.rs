@@ -18,6 +18,7 @@ use settle_store::conformance::{ScratchStore, fixtures};
 mod acts;
 mod books;
 mod crowds;
+mod damaged;
 mod desk;
 mod notices;
 mod reconcile;

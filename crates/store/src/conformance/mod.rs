@@ -11,9 +11,10 @@
     reason = "these are tests: a panic is their message"
 )]
 
-use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
+
+use async_trait::async_trait;
 
 use crate::Store;
 
@@ -44,13 +45,25 @@ pub mod settlements;
 /// An empty store, not migrated yet, and a value that must live as long as it does.
 pub struct ScratchStore {
     store: Arc<dyn Store>,
-    _kept: Box<dyn Any + Send + Sync>,
+    backdoor: Box<dyn Backdoor>,
+}
+
+/// The database of a scratch store, as somebody else sees it. It lives as long as this value.
+#[async_trait]
+pub trait Backdoor: Send + Sync {
+    /// Executes a statement.
+    async fn execute(&self, sql: &'static str);
 }
 
 impl ScratchStore {
-    /// A store, and the value to keep alive with it, for example a temporary folder.
-    pub fn new(store: Arc<dyn Store>, kept: impl Any + Send + Sync) -> ScratchStore {
-        ScratchStore { store, _kept: Box::new(kept) }
+    /// A store, and the way around it.
+    pub fn new(store: Arc<dyn Store>, backdoor: impl Backdoor + 'static) -> ScratchStore {
+        ScratchStore { store, backdoor: Box::new(backdoor) }
+    }
+
+    /// Does to the database what no version of ours does, for example damages a row.
+    pub async fn execute(&self, sql: &'static str) {
+        self.backdoor.execute(sql).await;
     }
 
     /// The store without a schema.

@@ -95,7 +95,7 @@ fn changed_to(row: &PaymentRow, standing: PaymentStanding) -> PaymentChange {
 async fn claim(store: &dyn Store, merchant_id: MerchantId, number: u32, by: Timestamp) -> Vec<PaymentId> {
     let asks = [Ask { merchant_id, number }];
     let claimed = store.payment_claim(&asks, &[], DueTime::by(by)).await.unwrap();
-    claimed.iter().map(|row| row.payment_id).collect()
+    claimed.found.iter().map(|row| row.payment_id).collect()
 }
 
 async fn due_at(store: &dyn Store, merchant: MerchantId) -> Option<Timestamp> {
@@ -240,10 +240,10 @@ pub async fn a_claim_takes_the_first_payments_due(store: &dyn Store) {
     let taken = [rows[1].payment_id];
     let asks = [Ask { merchant_id: owner, number: 8 }];
     let claimed = store.payment_claim(&asks, &taken, DueTime::by(at(5))).await.unwrap();
-    assert_eq!(claimed, [rows[2].clone(), rows[0].clone()]);
+    assert_eq!(claimed.found, [rows[2].clone(), rows[0].clone()]);
     let beyond = DueTime { by: at(0), beyond: at(6) };
     let claimed = store.payment_claim(&asks, &[], beyond).await.unwrap();
-    assert_eq!(claimed, [rows[3].clone()], "due later than anybody waits");
+    assert_eq!(claimed.found, [rows[3].clone()], "due later than anybody waits");
 }
 
 /// A merchant is due no later than its payments, and not at all when a look found nothing left.
