@@ -9,8 +9,8 @@ use settle_domain::actor::Actor;
 use settle_domain::ids::OperationId;
 use settle_domain::ledger::{PostingFault, Postings, postings};
 use settle_domain::operation::{
-    Backoff, Class, GIVEN_UP_WATCHED_FOR, Memory, News, Next, Operation, OperationKind, OperationRequest,
-    OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, classify,
+    Backoff, Class, Memory, News, Next, Operation, OperationKind, OperationRequest, OperationStatus, Refusal,
+    RefusalCode, Report, Ruling, Seen, Sends, classify,
 };
 use settle_domain::payment::{Mark, PaymentEvent, PaymentState, Transition, TransitionFault, transition};
 use settle_domain::quoting::{QuotingFault, Split};
@@ -419,13 +419,8 @@ impl Advance {
     /// Nothing is to be done by the engine, but to watch operations that were given up.
     fn rest(&mut self) {
         self.follow = Follow::Wait;
-        let is_watched = |tracked: &Tracked| {
-            tracked.operation.memory.status == OperationStatus::GivenUp
-                && tracked.age() < GIVEN_UP_WATCHED_FOR
-                || tracked.operation.memory.is_late && tracked.operation.memory.status.is_open()
-        };
-        let watched = self.case.operations.iter().any(is_watched);
-        self.case.due_at = watched.then(|| self.now.plus(WATCH_INTERVAL));
+        let is_watched = !self.case.watched().is_empty();
+        self.case.due_at = is_watched.then(|| self.now.plus(WATCH_INTERVAL));
     }
 
     fn step(

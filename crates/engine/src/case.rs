@@ -11,7 +11,7 @@ use settle_domain::corridor::CorridorVersion;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::ledger::Late;
 use settle_domain::operation::{
-    Memory, Operation, OperationKind, OperationRequest, OperationStatus, Promise,
+    GIVEN_UP_WATCHED_FOR, Memory, Operation, OperationKind, OperationRequest, OperationStatus, Promise,
 };
 use settle_domain::payment::{PayIn, Payment, PaymentOrder, PaymentState, StateParts};
 use settle_domain::quoting::ProviderQuote;
@@ -354,6 +354,18 @@ impl Case {
             tracked.operation.memory.is_late && Some(tracked.operation.request.kind()) == late
         };
         self.awaited().or_else(|| self.operations.iter().rposition(is_late))
+    }
+
+    /// The operations that are looked up while the payment waits for none: what was given up, for as long as
+    /// that may still move, and what is late, until its outcome is known.
+    #[must_use]
+    pub fn watched(&self) -> Vec<usize> {
+        let is_watched = |tracked: &Tracked| {
+            let memory = tracked.operation.memory;
+            let is_young = tracked.age() < GIVEN_UP_WATCHED_FOR;
+            memory.status == OperationStatus::GivenUp && is_young || memory.is_late && memory.status.is_open()
+        };
+        (0..self.operations.len()).filter(|place| is_watched(&self.operations[*place])).collect()
     }
 
     /// The operation with this id.

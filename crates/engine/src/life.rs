@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use settle_domain::corridor::CorridorVersion;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
-use settle_domain::operation::{Backoff, OperationStatus, Report, Seen as Verdict, Window};
+use settle_domain::operation::{Backoff, Report, Seen as Verdict, Window};
 use settle_domain::payment::{PaymentState, QuoteRefusal};
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::Blocked;
@@ -79,11 +79,11 @@ pub fn errands(case: &Case) -> Errands {
             if let Some(place) = case.awaited() {
                 return errand(case, place);
             }
-            let watched = case.operations.iter().position(|tracked| {
-                let memory = tracked.operation.memory;
-                memory.status == OperationStatus::GivenUp || memory.is_late && memory.status.is_open()
-            });
-            watched.map_or(Errands::Nothing, Errands::LookUp)
+            // Every look-up makes a version, so that several operations are looked up in turn.
+            let watched = case.watched();
+            let turn = case.payment.version % u64::try_from(watched.len().max(1)).unwrap_or(1);
+            let place = usize::try_from(turn).ok().and_then(|turn| watched.get(turn));
+            place.map_or(Errands::Nothing, |place| Errands::LookUp(*place))
         }
     }
 }

@@ -1,7 +1,12 @@
 //! Rules that keep money from being paid twice, and that no other test breaks on: what a pause stops, and
-//! what a person's word needs. And who asks a provider what it can do.
+//! what a person's word needs. And who asks a provider what it can do, and how long for what was given up.
 
-use settle_domain::payment::{Act, Outcome, StateName};
+use std::time::Duration;
+
+use settle_domain::ledger::Held;
+use settle_domain::operation::OperationStatus;
+use settle_domain::payment::{Act, Outcome, PaymentState, StateName};
+use settle_engine::life::{Errands, errands};
 use settle_provider::provider::Provider;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
@@ -62,4 +67,31 @@ async fn one_asks_what_a_provider_can_do_and_the_others_wait_for_it() {
         assert!(answer.await.unwrap().is_some());
     }
     assert_eq!(world.desk.questions(), 1);
+}
+
+/// Two payouts that were given up, one after the other: an old one does not keep the engine from looking the
+/// other up, and when both are old nobody asks any more.
+#[tokio::test]
+async fn what_was_given_up_is_looked_up_in_turn_and_for_thirty_days() {
+    let world = World::new(settle_store_sqlite::testing::scratch().await).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    let mut case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    case.payment.state = PaymentState::Failed(Held::Outgoing);
+    case.operations.push(case.operations[1].clone());
+    for tracked in &mut case.operations[1..] {
+        tracked.operation.memory.status = OperationStatus::GivenUp;
+    }
+    let mut looks = |ages: [u64; 2]| {
+        for (tracked, days) in case.operations[1..].iter_mut().zip(ages) {
+            tracked.age = Duration::from_hours(24 * days);
+        }
+        [2, 3].map(|version| {
+            case.payment.version = version;
+            errands(&case)
+        })
+    };
+    assert_eq!(looks([1, 1]), [Errands::LookUp(1), Errands::LookUp(2)]);
+    assert_eq!(looks([31, 29]), [Errands::LookUp(2); 2]);
+    assert_eq!(looks([31, 31]), [Errands::Nothing; 2]);
 }
