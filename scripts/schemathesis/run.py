@@ -393,7 +393,7 @@ def parse_arguments() -> argparse.Namespace:
     for name in ("binary", "schemathesis", "output"):
         setattr(options, name, getattr(options, name).absolute())
     if not options.binary.is_file():
-        parser.error(f"{options.binary} is missing: cargo build --workspace --all-targets")
+        parser.error(f"{options.binary} is missing: cargo test --workspace --no-run")
     return options
 
 

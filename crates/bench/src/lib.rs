@@ -78,9 +78,9 @@ const QUICK: Scale = Scale {
     patience: Duration::from_secs(30),
     sizes: &[100, 1_000],
     samples: Samples { rounds: 1, records: 8, record_rows: 5, reads: 40 },
-    payments: 300,
-    settled: &[100, 400],
-    settled_sample: 40,
+    payments: 100,
+    settled: &[40, 80],
+    settled_sample: 20,
 };
 
 /// Measure how fast this machine is, on a store of its own
@@ -107,7 +107,7 @@ pub struct Bench {
     /// Also measure growth with 10 million rows, and with 1 million payments
     #[arg(long, conflicts_with = "quick")]
     full: bool,
-    /// How many payments `settle` takes through their whole life [default: 100,000; 300 if quick]
+    /// How many payments `settle` takes through their whole life [default: 100,000; 100 if quick]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     payments: Option<u32>,
 }

@@ -23,7 +23,7 @@ pub(super) async fn pace(plan: &Plan) -> Result<Measured, BenchError> {
     let seconds = (plan.scale.steady * LONGER).as_secs().max(1);
     let count = usize::try_from(u64::from(RATE) * seconds).unwrap_or(0);
     // The first two seconds warm up connections and plans, and let everything settle again.
-    let warm_up = 2 * usize::try_from(RATE).unwrap_or(0);
+    let warm_up = (2 * usize::try_from(RATE).unwrap_or(0)).min(count);
     let all = 2 * (warm_up + count);
     let waiting = plan.scale.payments.min(HANGING_MAX);
     let settling = Settling::start(plan, all + waiting).await?;
