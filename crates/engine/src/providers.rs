@@ -65,7 +65,8 @@ pub struct Station {
     window: Duration,
     places: Semaphore,
     circuit: Mutex<Circuit>,
-    capabilities: Mutex<Option<(Instant, Capabilities)>>,
+    /// Shared: every step of every payment asks for it.
+    capabilities: Mutex<Option<(Instant, Arc<Capabilities>)>>,
     /// Held by who asks for them.
     asking: tokio::sync::Mutex<()>,
 }
@@ -177,12 +178,12 @@ impl Station {
     /// The memory that the provider has now, as far as it is known.
     #[must_use]
     pub fn instance(&self) -> Option<String> {
-        self.known().map(|known| known.instance)
+        self.known().map(|known| known.instance.clone())
     }
 
     /// What it can do, asked now and then: by one caller, while the others go on with what is known, or wait
     /// for the one if that is nothing.
-    pub async fn capabilities(&self) -> Option<Capabilities> {
+    pub async fn capabilities(&self) -> Option<Arc<Capabilities>> {
         let fresh = self.capabilities_guard().clone().filter(|(at, _)| at.elapsed() < CAPABILITIES_AGE_MAX);
         if let Some((_, known)) = fresh {
             return Some(known);
@@ -198,6 +199,7 @@ impl Station {
         let Seen::Answered(known) = seen else {
             return self.known();
         };
+        let known = Arc::new(known);
         *self.capabilities_guard() = Some((Instant::now(), known.clone()));
         Some(known)
     }
@@ -278,11 +280,11 @@ impl Station {
         self.circuit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn capabilities_guard(&self) -> MutexGuard<'_, Option<(Instant, Capabilities)>> {
+    fn capabilities_guard(&self) -> MutexGuard<'_, Option<(Instant, Arc<Capabilities>)>> {
         self.capabilities.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known(&self) -> Option<Capabilities> {
+    fn known(&self) -> Option<Arc<Capabilities>> {
         self.capabilities_guard().as_ref().map(|(_, known)| known.clone())
     }
 }
