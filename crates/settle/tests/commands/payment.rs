@@ -19,7 +19,7 @@ on_both_stores! {
     what_cannot_be_undone_needs_two_people_if_the_settings_say_so,
     another_destination_always_needs_two_people,
     a_pause_holds_after_a_restart,
-    a_hint_makes_the_engine_look_and_only_if_it_is_signed,
+    a_hint_makes_the_engine_look_if_it_is_signed_and_is_not_believed,
     many_failed_payments_are_retried_at_once,
     wrong_input_is_named,
     a_process_may_settle_alone,
@@ -242,7 +242,7 @@ fn a_pause_holds_after_a_restart(settle: &mut Settle) {
     assert!(unknown.failed().contains("not_found, 404"), "{unknown:?}");
 }
 
-fn a_hint_makes_the_engine_look_and_only_if_it_is_signed(settle: &mut Settle) {
+fn a_hint_makes_the_engine_look_if_it_is_signed_and_is_not_believed(settle: &mut Settle) {
     // By itself it would look in an hour.
     settle.set("SETTLE_ENGINE__RETRY_FIRST", "1h");
     settle.set("SETTLE_ENGINE__RETRY_MAX", "1h");
@@ -261,7 +261,9 @@ fn a_hint_makes_the_engine_look_and_only_if_it_is_signed(settle: &mut Settle) {
     while shop.executed("payout") == 0 {
         assert!(start.elapsed() < PATIENCE);
     }
-    let body = json!({ "operation_id": operation }).to_string();
+    // It lies: the provider has paid out.
+    let body =
+        json!({ "operation_id": operation, "status": "refused", "code": "payout_refused" }).to_string();
     let hint = |secret: &str| {
         let now = SystemClock.now();
         let signature = signature::sign(secret.as_bytes(), now, body.as_bytes());
