@@ -5,9 +5,10 @@
 //! again. Look-ups never stop: they are how the outcome of what was sent becomes known.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use ::metrics::Histogram;
 use bytes::Bytes;
 use settle_domain::ids::OperationId;
 use settle_domain::operation::{OperationKind, Window};
@@ -69,6 +70,47 @@ pub struct Station {
     capabilities: Mutex<Option<(Instant, Arc<Capabilities>)>>,
     /// Held by who asks for them.
     asking: tokio::sync::Mutex<()>,
+    durations: Durations,
+}
+
+/// What is asked of a provider.
+#[derive(Debug, Clone, Copy)]
+enum Call {
+    Capabilities,
+    Quote,
+    Send,
+    LookUp,
+    Void,
+    Changes,
+}
+
+impl Call {
+    /// How many there are.
+    const NUMBER: usize = Call::Changes as usize + 1;
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Call::Capabilities => "capabilities",
+            Call::Quote => "quote",
+            Call::Send => "send",
+            Call::LookUp => "look_up",
+            Call::Void => "void",
+            Call::Changes => "changes",
+        }
+    }
+}
+
+/// How long calls took: a histogram for each kind, looked up once.
+#[derive(Default)]
+struct Durations([OnceLock<Histogram>; Call::NUMBER]);
+
+impl Durations {
+    fn of(&self, provider: &ProviderName, call: Call) -> &Histogram {
+        self.0[call as usize].get_or_init(|| {
+            let labels = [("provider", provider.to_string()), ("call", call.as_str().to_owned())];
+            ::metrics::histogram!("settle_provider_call_duration_seconds", &labels)
+        })
+    }
 }
 
 /// Whether a provider answers.
@@ -123,6 +165,7 @@ impl Station {
             circuit: Mutex::default(),
             capabilities: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
+            durations: Durations::default(),
         }
     }
 
@@ -195,7 +238,7 @@ impl Station {
             }
             return known.or_else(|| self.known());
         };
-        let seen = self.called("capabilities", self.provider.capabilities(self.clock.now())).await;
+        let seen = self.called(Call::Capabilities, self.provider.capabilities(self.clock.now())).await;
         let Seen::Answered(known) = seen else {
             return self.known();
         };
@@ -212,7 +255,7 @@ impl Station {
         let Ok(Ok(_place)) = timeout(PLACE_WAIT, self.places.acquire()).await else {
             return Seen::NotSent(NotSentFault::Timeout(PLACE_WAIT));
         };
-        self.called("quote", self.provider.quote(request, self.clock.now())).await
+        self.called(Call::Quote, self.provider.quote(request, self.clock.now())).await
     }
 
     /// Sends an operation. The caller has committed that it does.
@@ -231,31 +274,29 @@ impl Station {
             OperationKind::Refund => wire::OperationKind::Refund,
         };
         let sent = self.provider.send(kind, id.0, body, stamped_at);
-        self.called("send", sent).await
+        self.called(Call::Send, sent).await
     }
 
     /// Looks an operation up.
     pub async fn look_up(&self, id: OperationId) -> Seen<Operation> {
-        self.called("look_up", self.provider.look_up(id.0, self.clock.now())).await
+        self.called(Call::LookUp, self.provider.look_up(id.0, self.clock.now())).await
     }
 
     /// Asks that an operation is never begun.
     pub async fn void(&self, id: OperationId) -> Seen<Operation> {
-        self.called("void", self.provider.void(id.0, self.clock.now())).await
+        self.called(Call::Void, self.provider.void(id.0, self.clock.now())).await
     }
 
     /// A page of what has changed there since then.
     pub async fn changes(&self, since: Timestamp, after: Option<&str>) -> Seen<OperationPage> {
-        self.called("changes", self.provider.changes(since, after, self.clock.now())).await
+        self.called(Call::Changes, self.provider.changes(since, after, self.clock.now())).await
     }
 
     /// Makes a call, measures it, and counts what it has seen.
-    async fn called<T>(&self, call: &'static str, made: impl Future<Output = Seen<T>>) -> Seen<T> {
+    async fn called<T>(&self, call: Call, made: impl Future<Output = Seen<T>>) -> Seen<T> {
         let started = Instant::now();
         let seen = made.await;
-        let labels = [("provider", self.name.to_string()), ("call", call.to_owned())];
-        ::metrics::histogram!("settle_provider_call_duration_seconds", &labels)
-            .record(started.elapsed().as_secs_f64());
+        self.durations.of(&self.name, call).record(started.elapsed().as_secs_f64());
         self.note(&seen);
         seen
     }

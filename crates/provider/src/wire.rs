@@ -64,6 +64,13 @@ pub trait Body: DeserializeOwned {
 
 /// Reads a body.
 pub fn read<T: Body>(bytes: &[u8]) -> Result<T, WireFault> {
+    // Almost every body is as it should be: only another one is read again, to say where it is wrong.
+    let body: T = serde_json::from_slice(bytes).or_else(|_| located(bytes))?;
+    body.check()?;
+    Ok(body)
+}
+
+fn located<T: Body>(bytes: &[u8]) -> Result<T, WireFault> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let body: T = serde_path_to_error::deserialize(&mut json).map_err(|fault| {
         let path = fault.path().to_string();
@@ -71,7 +78,6 @@ pub fn read<T: Body>(bytes: &[u8]) -> Result<T, WireFault> {
         named(if path == "." { String::new() } else { path }, &text)
     })?;
     json.end().map_err(|_| WireFault::new("", "there is more than one JSON value"))?;
-    body.check()?;
     Ok(body)
 }
 

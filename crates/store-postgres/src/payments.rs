@@ -177,14 +177,14 @@ impl PaymentReads for PostgresStore {
     async fn payment_claim(
         &self,
         asks: &[Ask],
-        taken: &[PaymentId],
+        taken: &[(MerchantId, PaymentId)],
         due: DueTime,
     ) -> StoreResult<PaymentClaims> {
         let query = sqlx::query(CLAIM)
             .bind(array(asks, |ask| ask.merchant_id.0))
             .bind(array(asks, |ask| signed(ask.number)))
             .bind(At(due.by))
-            .bind(array(taken, |payment| payment.0))
+            .bind(array(taken, |(_, payment)| payment.0))
             .bind(At(due.beyond));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         let mut claims = PaymentClaims::default();

@@ -58,8 +58,9 @@ async fn a_payment_that_cannot_be_read_does_not_keep_others_from_being_claimed()
     let claims = store.payment_claim(&asks, &[], DueTime::by(at(1))).await.unwrap();
     let found: BTreeSet<PaymentId> = claims.found.iter().map(|row| row.payment_id).collect();
     assert_eq!(found, whole.iter().map(|row| row.payment_id).collect());
-    let unreadable: Vec<PaymentId> = claims.unreadable.iter().map(|(_, payment, _)| *payment).collect();
-    assert_eq!(unreadable, [damaged.payment_id]);
+    let unreadable: Vec<(MerchantId, PaymentId)> =
+        claims.unreadable.iter().map(|(merchant, payment, _)| (*merchant, *payment)).collect();
+    assert_eq!(unreadable, [(one, damaged.payment_id)]);
     let left_out = store.payment_claim(&asks, &unreadable, DueTime::by(at(1))).await.unwrap();
     assert!(left_out.unreadable.is_empty() && left_out.found.len() == 2);
 }

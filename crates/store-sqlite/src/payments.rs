@@ -1,6 +1,6 @@
 //! Payments, their queue and their timeline.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -177,21 +177,27 @@ impl PaymentReads for SqliteStore {
     async fn payment_claim(
         &self,
         asks: &[Ask],
-        taken: &[PaymentId],
+        taken: &[(MerchantId, PaymentId)],
         due: DueTime,
     ) -> StoreResult<PaymentClaims> {
         let mut by_number: BTreeMap<u32, Vec<MerchantId>> = BTreeMap::new();
         for ask in asks {
             by_number.entry(ask.number).or_default().push(ask.merchant_id);
         }
-        let taken = json_rows(taken.iter().map(|payment| hex(payment.0)));
+        let mut taken_of: HashMap<MerchantId, Vec<PaymentId>> = HashMap::new();
+        for (merchant, payment) in taken {
+            taken_of.entry(*merchant).or_default().push(*payment);
+        }
         let mut claims = PaymentClaims::default();
         let claimed = |row: &Row<'_>| Ok((id(row, 0, MerchantId)?, id(row, 1, PaymentId)?, payment(row)));
         for (number, merchants) in by_number {
             let at_once = usize::try_from(CLAIMED_AT_ONCE / number.max(1)).unwrap_or(1).max(1);
             for merchants in merchants.chunks(at_once) {
                 let (by, beyond) = (due.by.as_micros(), due.beyond.as_micros());
-                let asked = (json_merchants(merchants), signed(number), by, &taken, beyond);
+                // Each statement builds a table of what is left out.
+                let taken = merchants.iter().filter_map(|merchant| taken_of.get(merchant)).flatten();
+                let taken = json_rows(taken.map(|payment| hex(payment.0)));
+                let asked = (json_merchants(merchants), signed(number), by, taken, beyond);
                 let found = self.connections.read(|connection| connection.rows(CLAIM, asked, claimed))?;
                 for (merchant, payment, row) in found {
                     claims.add(merchant, payment, row);

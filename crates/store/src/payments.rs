@@ -222,7 +222,7 @@ pub trait PaymentReads {
     async fn payment_claim(
         &self,
         asks: &[Ask],
-        taken: &[PaymentId],
+        taken: &[(MerchantId, PaymentId)],
         due: DueTime,
     ) -> StoreResult<PaymentClaims>;
 

@@ -49,10 +49,11 @@ impl Runner {
     }
 
     /// What a claim leaves out: what is in hand, waits for a place, or cannot be read.
-    fn left_out(&self, asks: &[Ask]) -> Vec<PaymentId> {
+    fn left_out(&self, asks: &[Ask]) -> Vec<(MerchantId, PaymentId)> {
         let asked: HashSet<MerchantId> = asks.iter().map(|ask| ask.merchant_id).collect();
         let left_out = self.hands.known().chain(self.unreadable.resting());
-        left_out.filter(|(_, merchant)| asked.contains(merchant)).map(|(payment, _)| payment).collect()
+        let left_out = left_out.filter(|(_, merchant)| asked.contains(merchant));
+        left_out.map(|(payment, merchant)| (merchant, payment)).collect()
     }
 
     /// What belongs to payments, with a statement for each kind. If something of it cannot be read, halves

@@ -237,7 +237,7 @@ pub async fn a_claim_takes_the_first_payments_due(store: &dyn Store) {
     create(store, &rows).await;
     create(store, &[payment(other, "pix", at(1))]).await;
     assert_eq!(claim(store, owner, 2, at(5)).await, [rows[1].payment_id, rows[2].payment_id]);
-    let taken = [rows[1].payment_id];
+    let taken = [(owner, rows[1].payment_id)];
     let asks = [Ask { merchant_id: owner, number: 8 }];
     let claimed = store.payment_claim(&asks, &taken, DueTime::by(at(5))).await.unwrap();
     assert_eq!(claimed.found, [rows[2].clone(), rows[0].clone()]);
