@@ -19,6 +19,8 @@ use places::{COMMON_MAX, OWN_MAX, Places};
 
 /// Merchants of one claim.
 pub(crate) const MERCHANTS_MAX: usize = 128;
+/// Merchants that one claim passes over at most: they go to the end of the line, and the next claim goes on.
+const PASSED_OVER_MAX: usize = 1_024;
 /// Payments of one claim.
 const CLAIMED_MAX: usize = 512;
 /// What merchants that take turns share.
@@ -27,7 +29,7 @@ const SHARED: usize = COMMON_MAX + OWN_MAX;
 const ROOM_MIN: usize = 64;
 const ROOM_OF_ONE_MIN: usize = 16;
 /// How long a claim waits for that room at most.
-const ROOM_WAIT: Duration = Duration::from_millis(20);
+const ROOM_WAIT: Duration = Duration::from_millis(50);
 
 /// What is in hand, and who is next.
 #[derive(Debug)]
@@ -94,15 +96,16 @@ impl Hands {
             is_waiting |= room > 0 && !self.turns.is_empty();
             room = 0;
         }
-        while asks.len() < MERCHANTS_MAX && room > 0 {
+        while asks.len() < MERCHANTS_MAX && passed_over.len() < PASSED_OVER_MAX && room > 0 {
             let Some(merchant_id) = self.turns.pop_front() else { break };
             if !serves(merchant_id) {
                 self.hungry.remove(&merchant_id);
                 continue;
             }
             let own = self.places.room_of(merchant_id);
-            if own < least_of_one {
-                is_waiting |= own > 0;
+            let soon = self.places.room_soon(merchant_id, now).unwrap_or(usize::MAX);
+            if own < least_of_one || soon < least {
+                is_waiting |= own > 0 && soon > 0;
                 passed_over.push(merchant_id);
                 continue;
             }
@@ -111,7 +114,7 @@ impl Hands {
             if expected < CLAIMED_MAX {
                 self.resumed.insert(merchant_id);
             }
-            let number = own.min(fair).min(room).min(expected);
+            let number = own.min(soon).min(fair).min(room).min(expected);
             let number = 1_usize << number.checked_ilog2().unwrap_or(0);
             room -= number;
             asks.push(Ask { merchant_id, number: u32::try_from(number).unwrap_or(u32::MAX) });

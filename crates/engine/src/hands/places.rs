@@ -4,12 +4,17 @@
 //! takes nobody else's, each provider has places of its own and all have the rest in common. A payment that
 //! finds none is set aside: claims leave it out, so that they reach what is due behind it, and it is claimed
 //! again when its provider has room. Only what it is called is kept meanwhile, not what it was.
+//!
+//! A provider whose payments come to an end has room again soon: a merchant that has payments with it waits for
+//! that, and nothing is read only to be set aside.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::provider::ProviderName;
 use settle_store::Shard;
+use tokio::time::Instant;
 
 /// Places that each provider has for itself: twice the calls that it gets at once.
 pub(super) const OWN_MAX: usize = 128;
@@ -20,6 +25,8 @@ pub(super) const OF_ONE_MAX: usize = 128;
 /// Payments that are set aside, of one provider and of one merchant.
 const ASIDE_MAX: usize = 4_096;
 const ASIDE_OF_ONE_MAX: usize = 256;
+/// How long after a payment has come to an end its provider counts as one that has room again soon.
+const MOVES_FOR: Duration = Duration::from_secs(1);
 
 /// What became of a payment that was to be taken in hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,11 +64,17 @@ struct Crowd {
     in_hand: usize,
     of_merchant: HashMap<MerchantId, usize>,
     aside: VecDeque<PaymentId>,
+    /// When a payment came to an end, or the first one was taken in hand.
+    moved_at: Option<Instant>,
 }
 
 impl Crowd {
     fn in_common(&self) -> usize {
         self.in_hand.saturating_sub(OWN_MAX)
+    }
+
+    fn is_moving(&self, now: Instant) -> bool {
+        self.moved_at.is_some_and(|at| now < at + MOVES_FOR)
     }
 
     fn room_of(&self, merchant: MerchantId) -> usize {
@@ -92,6 +105,19 @@ impl Places {
         named.map(|(_, crowd)| crowd.room_of(merchant)).max().unwrap_or(OF_ONE_MAX)
     }
 
+    /// The places for a merchant that has payments with providers which move: those that are free there.
+    /// `None` for everybody else.
+    pub(super) fn room_soon(&self, merchant: MerchantId, now: Instant) -> Option<usize> {
+        if !self.of_merchant.contains_key(&merchant) {
+            return None;
+        }
+        let in_common = self.room_in_common();
+        let own = self.crowds.values().filter(|crowd| crowd.of_merchant.contains_key(&merchant));
+        let room = |crowd: &Crowd| OWN_MAX.saturating_sub(crowd.in_hand) + in_common;
+        own.map(|crowd| crowd.is_moving(now).then(|| room(crowd)))
+            .try_fold(0, |most, room| room.map(|room| most.max(room)))
+    }
+
     pub(super) fn take(
         &mut self,
         merchant: MerchantId,
@@ -105,6 +131,9 @@ impl Places {
         let provider = provider.filter(|name| self.crowds.contains_key(&Some(name.clone())));
         let crowd = self.crowds.entry(provider.clone()).or_default();
         if crowd.room_of(merchant) > 0 && (crowd.in_hand < OWN_MAX || in_common > 0) {
+            if crowd.in_hand == 0 {
+                crowd.moved_at = Some(Instant::now());
+            }
             crowd.in_hand += 1;
             *crowd.of_merchant.entry(merchant).or_default() += 1;
             *self.of_merchant.entry(merchant).or_default() += 1;
@@ -128,6 +157,7 @@ impl Places {
         let Some(Held { merchant, provider }) = self.in_hand.remove(&payment) else { return };
         if let Some(crowd) = self.crowds.get_mut(&provider) {
             crowd.in_hand = crowd.in_hand.saturating_sub(1);
+            crowd.moved_at = Some(Instant::now());
             if let Some(number) = crowd.of_merchant.get_mut(&merchant) {
                 *number -= 1;
                 if *number == 0 {

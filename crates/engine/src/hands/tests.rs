@@ -161,3 +161,19 @@ fn what_is_set_aside_is_bounded() {
     hands.asked(&Ask { merchant_id: waiting, number: 1 }, 1, false);
     assert_eq!(asked(&mut hands, now), [(waiting, 128)], "what is due behind it may be another provider's");
 }
+
+/// Nothing is read only to be set aside while the provider ends payments. If it hangs, what is behind is read.
+#[test]
+fn a_merchant_waits_for_room_with_a_provider_that_moves() {
+    let now = Instant::now();
+    let mut hands = hands(&["one", "other"], ALL, 100);
+    hands.wake(merchant(0));
+    assert_eq!(asked(&mut hands, now), [], "the other provider's places are no use");
+    let hangs = now + Duration::from_secs(2);
+    assert_eq!(asked(&mut hands, hangs), [(merchant(0), 128)], "they may be, to somebody who waits for long");
+    hands.wake(merchant(0));
+    for number in 0..ROOM_MIN {
+        hands.put_down(payment(number));
+    }
+    assert_eq!(asked(&mut hands, Instant::now()), [(merchant(0), 64)]);
+}
