@@ -113,18 +113,27 @@ settle_store::statements! {
         SELECT provider, count(*) FROM payments
         WHERE is_open AND due_at IS NOT NULL AND blocked = $1 AND provider IS NOT NULL
         GROUP BY provider ORDER BY provider";
+    // With what QUEUE does: every step of a payment would pay for another round trip.
     hot CHANGE = "
-        UPDATE payments
-        SET version = payments.version + 1, state = row.state, reason = row.reason, blocked = row.blocked,
-            provider = row.provider, changed_at = row.changed_at, due_at = row.due_at, is_open = row.is_open,
-            progress = row.progress::json
-        FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
-                    $8::timestamptz[], $9::timestamptz[], $10::boolean[], $11::text[])
-            AS row (merchant_id, payment_id, seen, state, reason, blocked, provider, changed_at, due_at, is_open,
-                    progress)
-        WHERE payments.merchant_id = row.merchant_id AND payments.payment_id = row.payment_id
-          AND payments.version = row.seen
-        RETURNING payments.merchant_id, payments.payment_id";
+        WITH changed AS (
+            UPDATE payments
+            SET version = payments.version + 1, state = row.state, reason = row.reason, blocked = row.blocked,
+                provider = row.provider, changed_at = row.changed_at, due_at = row.due_at,
+                is_open = row.is_open, progress = row.progress::json
+            FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
+                        $8::timestamptz[], $9::timestamptz[], $10::boolean[], $11::text[])
+                AS row (merchant_id, payment_id, seen, state, reason, blocked, provider, changed_at, due_at,
+                        is_open, progress)
+            WHERE payments.merchant_id = row.merchant_id AND payments.payment_id = row.payment_id
+              AND payments.version = row.seen
+            RETURNING payments.merchant_id, payments.payment_id, payments.due_at
+        ), drawn_forward AS (
+            INSERT INTO payment_queues (merchant_id, next_due_at)
+            SELECT merchant_id, min(due_at) FROM changed WHERE due_at IS NOT NULL GROUP BY merchant_id
+            ON CONFLICT (merchant_id) DO UPDATE SET next_due_at = excluded.next_due_at
+            WHERE payment_queues.next_due_at IS NULL OR payment_queues.next_due_at > excluded.next_due_at
+        )
+        SELECT merchant_id, payment_id FROM changed";
     hot STEP = "
         INSERT INTO payment_steps (merchant_id, payment_id, number, at, step)
         SELECT merchant_id, payment_id, number, at, step::json
@@ -329,16 +338,7 @@ impl PaymentWrites for PostgresTx {
             .bind(array(changes, |change| change.standing.progress.as_str()));
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         let written: HashSet<(MerchantId, PaymentId)> = rows.iter().map(ids).collect::<StoreResult<_>>()?;
-        let applied: Vec<bool> =
-            array(changes, |change| written.contains(&(change.merchant_id, change.payment_id)));
-        let dues: Vec<_> = changes
-            .iter()
-            .zip(&applied)
-            .filter(|(_, applied)| **applied)
-            .map(|(change, _)| (change.merchant_id, change.standing.due_at))
-            .collect();
-        self.draw_forward(&dues).await?;
-        Ok(applied)
+        Ok(array(changes, |change| written.contains(&(change.merchant_id, change.payment_id))))
     }
 
     async fn payment_step_many(&mut self, lock: &MerchantLock, steps: &[StepRow]) -> StoreResult<()> {

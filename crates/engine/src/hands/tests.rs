@@ -169,8 +169,12 @@ fn a_merchant_waits_for_room_with_a_provider_that_moves() {
     let mut hands = hands(&["one", "other"], ALL, 100);
     hands.wake(merchant(0));
     assert_eq!(asked(&mut hands, now), [], "the other provider's places are no use");
-    let hangs = now + Duration::from_secs(2);
-    assert_eq!(asked(&mut hands, hangs), [(merchant(0), 128)], "they may be, to somebody who waits for long");
+    let two_later = now + Duration::from_secs(2);
+    assert_eq!(
+        asked(&mut hands, two_later),
+        [(merchant(0), 128)],
+        "they may be, to somebody who waits for long"
+    );
     hands.wake(merchant(0));
     for number in 0..ROOM_MIN {
         hands.put_down(payment(number));
