@@ -82,6 +82,7 @@ impl OperationStatus {
 
 /// What an operation remembers of its sends and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that each hold or not, whatever the others say")]
 pub struct Memory {
     /// What is known now.
     pub status: OperationStatus,
@@ -90,14 +91,22 @@ pub struct Memory {
     pub was_unknown: bool,
     /// Once the provider had it, its absence is no proof of anything, and it is never sent again.
     pub was_accepted: bool,
+    /// Once we asked the provider never to begin what it had, its refusal may be our own doing: a provider that
+    /// has forgotten it says the same as one that stopped it.
+    pub was_voided: bool,
     /// It was refused or given up, the payment went on, and then it moved, or may move, after all.
     pub is_late: bool,
 }
 
 impl Memory {
     /// A new operation: prepared, not yet sent.
-    pub const NEW: Memory =
-        Memory { status: OperationStatus::Prepared, was_unknown: false, was_accepted: false, is_late: false };
+    pub const NEW: Memory = Memory {
+        status: OperationStatus::Prepared,
+        was_unknown: false,
+        was_accepted: false,
+        was_voided: false,
+        is_late: false,
+    };
 
     /// Whether it keeps its payment from another of its kind: a payment has at most one live conversion, and
     /// at most one live payout or refund. The databases forbid a second by unique indexes over these.

@@ -169,7 +169,9 @@ pub async fn act(
     people: People,
 ) -> Result<Case, ActError> {
     for _ in 0..=STALE_MAX {
-        let advance = decided(means, (merchant, payment), version, deed, people).await?;
+        let Some(advance) = decided(means, (merchant, payment), version, deed, people).await? else {
+            continue;
+        };
         // If somebody has changed it meanwhile, the next round sees whether that matters to the operator.
         if let Written::Done(case, _) = means.writer.write(advance, None).await.map_err(ActError::Store)? {
             wake.merchants([merchant]);
@@ -181,15 +183,15 @@ pub async fn act(
 }
 
 /// What follows from an operator's act and, where it says that something was not done, from the provider's
-/// word. Nothing is written.
+/// word. `None` if somebody has changed the payment meanwhile.
 async fn decided(
     means: &Means,
     payment: (MerchantId, PaymentId),
     version: u64,
     deed: &Deed,
     people: People,
-) -> Result<Advance, ActError> {
-    let (case, corridor) = read(means, payment, version, deed).await?;
+) -> Result<Option<Advance>, ActError> {
+    let (mut case, corridor) = read(means, payment, version, deed).await?;
     let told = case.questioned().map(|place| means.told(&case, place, corridor.as_deref()));
     let now = means.clock.now();
     // Judged before the provider is asked: an act that is not allowed has no effect anywhere.
@@ -198,6 +200,14 @@ async fn decided(
         && !outcome.is_done()
         && case.operations[place].operation.memory.status != OperationStatus::Returned
     {
+        let memory = case.operations[place].operation.memory;
+        if memory.was_accepted && !memory.was_voided {
+            // Known before the provider hears of it: what it says from then on may be our own doing.
+            let marked = means.writer.write(Advance::voids(case, place, now), None).await;
+            let Written::Done(marked, _) = marked.map_err(ActError::Store)? else { return Ok(None) };
+            case = *marked;
+            advance = Advance::acted(case.clone(), deed, Some(told), now)?;
+        }
         let (verdict, report) = voided(means, &case, place).await;
         match (verdict, people) {
             (Seen::Voided(Answer::Pending), _) => return Err(ActError::StillProcessing),
@@ -212,7 +222,7 @@ async fn decided(
             _ => advance = Advance::seen(case, place, verdict, report.as_ref(), told, means.clock.now())?,
         }
     }
-    Ok(advance)
+    Ok(Some(advance))
 }
 
 /// Asks the provider never to begin an operation.

@@ -138,11 +138,16 @@ impl Advance {
         Ok(advance)
     }
 
-    /// An operation is sent again, with the same key and the same bytes.
+    /// An operation is sent, to this memory of the provider if it is for the first time, or again with the same
+    /// key and the same bytes.
     #[must_use]
-    pub fn resend(case: Case, place: usize, now: Timestamp) -> Advance {
+    pub fn send(case: Case, place: usize, instance: String, now: Timestamp) -> Advance {
         let mut advance = Advance::of(case, Actor::Engine, now);
-        advance.case.operations[place].errand = Errand::Sending;
+        let tracked = &mut advance.case.operations[place];
+        tracked.errand = Errand::Sending;
+        if tracked.operation.memory == Memory::NEW {
+            tracked.instance.get_or_insert(instance);
+        }
         advance.learnt.insert(place);
         advance.follow = Follow::Send(place);
         advance
@@ -206,6 +211,15 @@ impl Advance {
     pub fn hinted(case: Case, now: Timestamp) -> Advance {
         let mut advance = Advance::of(case, Actor::Engine, now);
         advance.case.due_at = Some(now);
+        advance
+    }
+
+    /// The provider is about to be asked never to begin an operation.
+    #[must_use]
+    pub fn voids(case: Case, place: usize, now: Timestamp) -> Advance {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.case.operations[place].operation.memory.was_voided = true;
+        advance.learnt.insert(place);
         advance
     }
 
@@ -321,9 +335,6 @@ impl Advance {
                 operation.bought_amount = report.bought_amount;
             }
         }
-        if tracked.instance.is_none() {
-            tracked.instance.clone_from(&told.instance);
-        }
         tracked.errand = match ruling.next {
             Next::Send => Errand::Send,
             Next::LookUp => Errand::LookUp,
@@ -380,7 +391,9 @@ impl Advance {
     /// What the engine does next with the payment.
     fn go_on(&mut self, place: usize, class: Class, told: &Told<'_>) -> Result<(), Stuck> {
         match self.case.payment.state {
-            PaymentState::Converted if told.may_send => self.pay_out(told.instance.clone()),
+            PaymentState::Converted if told.may_send && told.instance.is_some() => {
+                self.pay_out(told.instance.clone())
+            }
             PaymentState::Received | PaymentState::Converted => {
                 self.follow = Follow::Again;
                 Ok(())

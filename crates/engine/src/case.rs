@@ -137,10 +137,11 @@ impl Tracked {
     }
 
     fn memory(&self) -> String {
-        let Memory { status: _, was_unknown, was_accepted, is_late } = self.operation.memory;
+        let Memory { status: _, was_unknown, was_accepted, was_voided, is_late } = self.operation.memory;
         json(&StoredMemory {
             was_unknown,
             was_accepted,
+            was_voided,
             is_late,
             errand: self.errand,
             instance: self.instance.clone(),
@@ -164,6 +165,7 @@ impl Tracked {
                 status: row.status,
                 was_unknown: memory.was_unknown,
                 was_accepted: memory.was_accepted,
+                was_voided: memory.was_voided,
                 is_late: memory.is_late,
             },
             provider_reference: memory.provider_reference,

@@ -168,21 +168,18 @@ impl Means {
         let now = self.clock.now();
         let advance = match errands(&case) {
             Errands::Quote => self.quote(case).await?,
-            Errands::PayOut => match self.station(&case) {
-                Some(station) if station.may_send() => {
-                    station.capabilities().await;
-                    Advance::payout(case, station.instance(), now)?
-                }
-                _ => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
+            Errands::PayOut => match self.instance(&case).await {
+                Some(instance) => Advance::payout(case, Some(instance), now)?,
+                None => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
             },
             Errands::Lost(place) => {
                 let told = self.corridor(&case).await?;
                 let told = self.told(&case, place, told.as_deref());
                 Advance::seen(case.clone(), place, Verdict::Unclear, None, &told, now)?
             }
-            Errands::Resend(place) => match self.station(&case) {
-                Some(station) if station.may_send() => Advance::resend(case, place, now),
-                _ => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
+            Errands::Resend(place) => match self.instance(&case).await {
+                Some(instance) => Advance::send(case, place, instance, now),
+                None => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
             },
             Errands::LookUp(place) => return self.look_up(case, place).await.map(Some),
             Errands::Void(place) => return self.void(case, place).await,
@@ -194,6 +191,12 @@ impl Means {
             Errands::Nothing => Advance::at_rest(case, now),
         };
         Ok(Some(advance))
+    }
+
+    /// The memory of the case's provider, if something may be sent to it.
+    async fn instance(&self, case: &Case) -> Option<String> {
+        let station = self.station(case).filter(|station| station.may_send())?;
+        station.capabilities().await.map(|known| known.instance.clone())
     }
 
     async fn quote(&self, case: Case) -> Result<Advance, LifeError> {
@@ -209,7 +212,10 @@ impl Means {
         if !station.may_send() {
             return Ok(Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now));
         }
-        station.capabilities().await;
+        // Nothing is sent to a memory that we could not tell from another one later.
+        if station.capabilities().await.is_none() {
+            return Ok(Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now));
+        }
         if corridor.versioned.corridor.skips_conversion() {
             return Ok(Advance::unconverted(case, &corridor, station.instance(), now)?);
         }

@@ -182,6 +182,7 @@ impl Case {
             Seen::Conflict | Seen::VoidFailed => self.unclear(),
             Seen::Unclear => self.unknown(),
             Seen::Answered(answer) => self.answered(answer),
+            Seen::Found(Answer::Refused(_)) if self.may_be_forgotten() => self.unclear(),
             Seen::Found(answer) => self.found(answer),
             Seen::LookupFailed => self.lookup_failed(),
             Seen::Absent => self.absent(),
@@ -219,6 +220,11 @@ impl Case {
             }
             Answer::Returned => self.returned(),
         }
+    }
+
+    /// Whether a refusal may be nothing but our own void, remembered by a provider that has forgotten the rest.
+    fn may_be_forgotten(self) -> bool {
+        self.memory.was_accepted && self.memory.was_voided
     }
 
     /// A void ends what was not begun. What the provider once had and now calls not begun, it has forgotten.
@@ -263,7 +269,9 @@ impl Case {
                 Answer::Returned => Ruling { news: Some(News::Revived), ..late.returned() },
                 // The provider's word replaces a person's; it says the same. But no answer to a send refuses
                 // what was unknown.
-                Answer::Refused(_) if matches!(seen, Seen::Answered(_)) => self.nothing_learnt(),
+                Answer::Refused(_) if matches!(seen, Seen::Answered(_)) || self.may_be_forgotten() => {
+                    self.nothing_learnt()
+                }
                 Answer::Refused(_) => Ruling { news: None, ..self.found(answer) },
             },
             Seen::NotSent

@@ -148,11 +148,14 @@ impl StoredSplit {
 
 /// What was learnt of an operation, in the store.
 #[derive(Debug, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "as in the domain")]
 pub(super) struct StoredMemory {
     #[serde(default)]
     pub(super) was_unknown: bool,
     #[serde(default)]
     pub(super) was_accepted: bool,
+    #[serde(default)]
+    pub(super) was_voided: bool,
     #[serde(default)]
     pub(super) is_late: bool,
     pub(super) errand: Errand,

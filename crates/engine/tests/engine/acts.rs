@@ -31,7 +31,12 @@ async fn try_act(
     act(&world.means, &world.wake, (world.merchant, payment), version, &deed(what), people).await
 }
 
-async fn act_now(world: &World, payment: PaymentId, what: Act, people: People) -> Result<Case, ActError> {
+pub(crate) async fn act_now(
+    world: &World,
+    payment: PaymentId,
+    what: Act,
+    people: People,
+) -> Result<Case, ActError> {
     let version = world.row(payment).await.version;
     try_act(world, payment, version, what, people).await
 }

@@ -62,6 +62,14 @@ struct Inner {
     quotes: u32,
     is_silent: bool,
     is_slow: bool,
+    /// What it calls its memory, if that is not the first one.
+    instance: Option<&'static str>,
+}
+
+impl Inner {
+    fn instance(&self) -> String {
+        self.instance.unwrap_or("one").to_owned()
+    }
 }
 
 /// The desk.
@@ -89,6 +97,23 @@ impl Desk {
     /// Keeps back the answers to voids until it is told otherwise.
     pub fn keep_voids_back(&self, keeps: bool) {
         self.voids_kept_back.send_replace(keeps);
+    }
+
+    /// Forgets what it was sent, and calls its memory so from now on. What it has done stays done.
+    pub fn forget(&self, instance: &'static str) {
+        let mut inner = self.inner();
+        inner.instance = Some(instance);
+        inner.known.clear();
+        inner.pending.clear();
+    }
+
+    fn stamped(&self, seen: Seen<Operation>) -> Seen<Operation> {
+        match seen {
+            Seen::Answered(operation) => {
+                Seen::Answered(Operation { instance: self.inner().instance(), ..operation })
+            }
+            seen => seen,
+        }
     }
 
     /// How often it was asked never to begin an operation.
@@ -291,7 +316,7 @@ impl Provider for Desk {
     }
 
     async fn send(&self, kind: OperationKind, id: Uuid, body: Bytes, _at: Timestamp) -> Seen<Operation> {
-        let seen = self.take(kind, id, &body);
+        let seen = self.stamped(self.take(kind, id, &body));
         self.asked.send_modify(|asked| *asked += 1);
         let mut kept_back = self.kept_back.subscribe();
         kept_back.wait_for(|kept| *kept != Some(kind)).await.expect("the desk lives");
@@ -301,13 +326,13 @@ impl Provider for Desk {
     async fn look_up(&self, id: Uuid, _at: Timestamp) -> Seen<Operation> {
         self.inner().look_ups += 1;
         self.asked.send_modify(|asked| *asked += 1);
-        let mut inner = self.inner();
-        if inner.is_silent {
+        if self.inner().is_silent {
             return Seen::NoAnswer(LostFault::Closed);
         }
-        match inner.found(id) {
-            Some(found) => Seen::Answered(found),
-            None => Seen::Absent(Absence { operation_id: id, instance: "one".to_owned() }),
+        let found = self.inner().found(id);
+        match found {
+            Some(found) => self.stamped(Seen::Answered(found)),
+            None => Seen::Absent(Absence { operation_id: id, instance: self.inner().instance() }),
         }
     }
 
@@ -323,7 +348,7 @@ impl Provider for Desk {
         inner.voided.insert(id);
         let refused = Operation {
             operation_id: id,
-            instance: "one".to_owned(),
+            instance: inner.instance(),
             kind: None,
             status: OperationStatus::Refused,
             provider_reference: None,
@@ -350,7 +375,7 @@ impl Provider for Desk {
             tokio::task::yield_now().await;
         }
         Seen::Answered(Capabilities {
-            instance: "one".to_owned(),
+            instance: self.inner().instance(),
             sandbox: true,
             pairs: Vec::new(),
             assets: Vec::new(),

@@ -20,6 +20,7 @@ mod books;
 mod crowds;
 mod damaged;
 mod desk;
+mod memories;
 mod notices;
 mod reconcile;
 mod rules;

@@ -45,6 +45,13 @@ pub(crate) fn at(second: u64) -> Timestamp {
     fixtures::at(second)
 }
 
+fn providers(desk: &Arc<Desk>, other: &Arc<Desk>, clock: &Arc<ManualClock>) -> Providers {
+    let station = |name: &str, desk: &Arc<Desk>| {
+        Station::new(name.parse().unwrap(), desk.clone(), clock.clone(), Duration::from_hours(24))
+    };
+    Providers::new([station("desk", desk), station("other", other)])
+}
+
 impl World {
     /// A world in which the test itself holds the shards, and takes payments on by hand.
     pub(crate) async fn new(scratch: ScratchStore) -> World {
@@ -70,18 +77,20 @@ impl World {
         let writer = Writer::start(outbox, wake.clone(), clock.clone());
         let desk = Arc::new(Desk::default());
         let other_desk = Arc::new(Desk::default());
-        let station = |name: &str, desk: &Arc<Desk>| {
-            Station::new(name.parse().unwrap(), desk.clone(), clock.clone(), Duration::from_hours(24))
-        };
         let means = Means {
             store: store.share(),
             writer: writer.clone(),
-            providers: Providers::new([station("desk", &desk), station("other", &other_desk)]),
+            providers: providers(&desk, &other_desk, &clock),
             clock: clock.clone(),
             waits: Backoff::default(),
             corridors: Corridors::default(),
         };
         World { store, desk, other_desk, means, writer, clock, merchant, wake, lease: None, _presence: None }
+    }
+
+    /// The engine begins anew: what it knew of its providers is forgotten.
+    pub(crate) fn restart(&mut self) {
+        self.means.providers = providers(&self.desk, &self.other_desk, &self.clock);
     }
 
     pub(crate) fn lease(&self) -> ShardLease {
