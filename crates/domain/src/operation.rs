@@ -91,8 +91,8 @@ pub struct Memory {
     pub was_unknown: bool,
     /// Once the provider had it, its absence is no proof of anything, and it is never sent again.
     pub was_accepted: bool,
-    /// Once we asked the provider never to begin what it had, its refusal may be our own doing: a provider that
-    /// has forgotten it says the same as one that stopped it.
+    /// Once we asked the provider never to begin what it had, its refusal may be our own doing: a provider
+    /// that has forgotten it says the same as one that stopped it.
     pub was_voided: bool,
     /// It was refused or given up, the payment went on, and then it moved, or may move, after all.
     pub is_late: bool,

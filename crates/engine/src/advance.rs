@@ -138,8 +138,8 @@ impl Advance {
         Ok(advance)
     }
 
-    /// An operation is sent, to this memory of the provider if it is for the first time, or again with the same
-    /// key and the same bytes.
+    /// An operation is sent: for the first time, to this memory of the provider, or again with the same key
+    /// and the same bytes.
     #[must_use]
     pub fn send(case: Case, place: usize, instance: String, now: Timestamp) -> Advance {
         let mut advance = Advance::of(case, Actor::Engine, now);
@@ -211,15 +211,6 @@ impl Advance {
     pub fn hinted(case: Case, now: Timestamp) -> Advance {
         let mut advance = Advance::of(case, Actor::Engine, now);
         advance.case.due_at = Some(now);
-        advance
-    }
-
-    /// The provider is about to be asked never to begin an operation.
-    #[must_use]
-    pub fn voids(case: Case, place: usize, now: Timestamp) -> Advance {
-        let mut advance = Advance::of(case, Actor::Engine, now);
-        advance.case.operations[place].operation.memory.was_voided = true;
-        advance.learnt.insert(place);
         advance
     }
 

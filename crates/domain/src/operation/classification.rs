@@ -222,7 +222,8 @@ impl Case {
         }
     }
 
-    /// Whether a refusal may be nothing but our own void, remembered by a provider that has forgotten the rest.
+    /// Whether a refusal may be nothing but our own void, remembered by a provider that has forgotten all
+    /// else.
     fn may_be_forgotten(self) -> bool {
         self.memory.was_accepted && self.memory.was_voided
     }

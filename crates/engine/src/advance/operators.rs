@@ -66,6 +66,15 @@ impl Advance {
         Ok(advance)
     }
 
+    /// The provider is about to be asked never to begin an operation.
+    #[must_use]
+    pub fn voids(case: Case, place: usize, now: Timestamp) -> Advance {
+        let mut advance = Advance::of(case, Actor::Engine, now);
+        advance.case.operations[place].operation.memory.was_voided = true;
+        advance.learnt.insert(place);
+        advance
+    }
+
     /// A person says that an operation was not done, and the provider that what it did has come back: the
     /// money is where it was before, and the operation moves no more.
     pub fn came_back(&mut self, place: usize, report: Option<&Report>) {

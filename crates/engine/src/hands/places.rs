@@ -5,8 +5,8 @@
 //! finds none is set aside: claims leave it out, so that they reach what is due behind it, and it is claimed
 //! again when its provider has room. Only what it is called is kept meanwhile, not what it was.
 //!
-//! A provider whose payments come to an end has room again soon: a merchant that has payments with it waits for
-//! that, and nothing is read only to be set aside.
+//! A provider whose payments come to an end has room again soon: a merchant that has payments with it waits
+//! for that, and nothing is read only to be set aside.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;

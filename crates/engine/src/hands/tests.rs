@@ -162,7 +162,7 @@ fn what_is_set_aside_is_bounded() {
     assert_eq!(asked(&mut hands, now), [(waiting, 128)], "what is due behind it may be another provider's");
 }
 
-/// Nothing is read only to be set aside while the provider ends payments. If it hangs, what is behind is read.
+/// Nothing is read only to be set aside while the provider moves. If it hangs, what is behind is read.
 #[test]
 fn a_merchant_waits_for_room_with_a_provider_that_moves() {
     let now = Instant::now();
