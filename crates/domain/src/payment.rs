@@ -18,6 +18,7 @@ use crate::settlement::{CompletedSettlement, Origin, Settlement};
 use crate::time::Timestamp;
 
 mod event;
+mod given;
 mod likeness;
 mod machine;
 mod mark;
@@ -28,10 +29,11 @@ mod step;
 mod tests;
 
 pub use event::{Act, Outcome, PaymentEvent, QuoteRefusal};
+pub use given::{FieldFault, Problem, check_evidence, check_reference, checked_amount};
 pub use likeness::Likeness;
 pub use machine::{EXPIRED_QUOTES_MAX, Standing, Transition, TransitionFault, transition};
 pub use mark::Mark;
-pub use order::{OrderFault, PayIn, PaymentOrder};
+pub use order::{PayIn, PaymentOrder};
 pub use state::{PaymentState, Review, StateName, StateParts};
 pub use step::Step;
 

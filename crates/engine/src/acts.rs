@@ -13,7 +13,7 @@ use std::sync::Arc;
 use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Answer, OperationKind, OperationStatus, Report, Seen};
-use settle_domain::payment::{Act, StateName, TransitionFault};
+use settle_domain::payment::{Act, FieldFault, Outcome, StateName, TransitionFault};
 use settle_store::{StoreError, StoredCorridor};
 
 use crate::advance::{Advance, Deed, Stuck};
@@ -48,6 +48,12 @@ pub enum ActError {
     /// The provider did not say that it will never begin the operation: one person's word is not enough.
     #[error("the provider does not confirm that nothing was done: two people must say so")]
     Unconfirmed,
+    /// What was bought is too far from the quote: one person's word is not enough.
+    #[error("what was bought is more than 1 % off the quote: two people must say so")]
+    OffQuote,
+    /// What the operator says cannot be.
+    #[error(transparent)]
+    Given(FieldFault),
     /// The provider says that it has begun the operation and is still at it.
     #[error("the provider is still at it: its word comes")]
     StillProcessing,
@@ -77,9 +83,9 @@ impl ActError {
             ActError::Unknown => ErrorCode::NotFound,
             ActError::Stale { .. } | ActError::Expired => ErrorCode::Conflict,
             ActError::Illegal(fault) => fault.code,
-            ActError::Unconfirmed | ActError::OwnProposal => ErrorCode::Forbidden,
+            ActError::Unconfirmed | ActError::OffQuote | ActError::OwnProposal => ErrorCode::Forbidden,
             ActError::StillProcessing => ErrorCode::ProviderStillProcessing,
-            ActError::Lacking(_) => ErrorCode::AdminValidationFailed,
+            ActError::Given(_) | ActError::Lacking(_) => ErrorCode::AdminValidationFailed,
             ActError::Store(_) => ErrorCode::InternalError,
         }
     }
@@ -96,6 +102,7 @@ impl From<Stuck> for ActError {
         match stuck {
             Stuck::Transition(fault) => ActError::Illegal(fault),
             Stuck::Lacking(what) => ActError::Lacking(what),
+            Stuck::Given(fault) => ActError::Given(fault),
             fault @ (Stuck::Posting(_) | Stuck::Quoting(_)) => {
                 ActError::from(StoreError::unexpected(fault.to_string()))
             }
@@ -196,6 +203,10 @@ async fn decided(
     let now = means.clock.now();
     // Judged before the provider is asked: an act that is not allowed has no effect anywhere.
     let mut advance = Advance::acted(case.clone(), deed, told.as_ref(), now)?;
+    let is_converted = deed.act == Act::Resolve(Outcome::Converted);
+    if people == People::One && is_converted && advance.is_off_quote() {
+        return Err(ActError::OffQuote);
+    }
     if let (Act::Resolve(outcome), Some(place), Some(told)) = (deed.act, case.awaited(), &told)
         && !outcome.is_done()
         && case.operations[place].operation.memory.status != OperationStatus::Returned

@@ -7,13 +7,13 @@ use std::time::Duration;
 use serde::Serialize;
 use settle_domain::actor::Actor;
 use settle_domain::ids::OperationId;
-use settle_domain::ledger::{PostingFault, Postings, postings};
+use settle_domain::ledger::{Postings, postings};
 use settle_domain::operation::{
     Backoff, Class, Memory, News, Next, Operation, OperationKind, OperationRequest, OperationStatus, Refusal,
     RefusalCode, Report, Ruling, Seen, Sends, classify,
 };
-use settle_domain::payment::{Mark, PaymentEvent, PaymentState, Transition, TransitionFault, transition};
-use settle_domain::quoting::{QuotingFault, Split};
+use settle_domain::payment::{Mark, PaymentEvent, PaymentState, Transition, transition};
+use settle_domain::quoting::Split;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{NewSettlement, StepRow};
@@ -24,11 +24,13 @@ mod arrivals;
 mod notices;
 mod operators;
 mod quotes;
+mod stuck;
 mod told;
 mod written;
 
 pub use notices::Notice;
 pub use operators::Deed;
+pub use stuck::Stuck;
 pub use told::Told;
 
 /// How often an operation that was given up is still looked up.
@@ -45,23 +47,6 @@ pub enum Follow {
     Again,
     /// Nothing until it is due.
     Wait,
-}
-
-/// Why a case cannot go on by itself: a fault of ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Stuck {
-    /// The machine does not allow the event.
-    #[error(transparent)]
-    Transition(#[from] TransitionFault),
-    /// There are no postings for it.
-    #[error(transparent)]
-    Posting(#[from] PostingFault),
-    /// What was bought cannot be divided.
-    #[error(transparent)]
-    Quoting(#[from] QuotingFault),
-    /// Something is missing that must be there by now.
-    #[error("the payment lacks {0}")]
-    Lacking(&'static str),
 }
 
 /// A case after something happened, and what is written of it.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::HeaderMap;
 use serde_json::{Map, Value};
+use settle_domain::payment::FieldFault;
 use settle_domain::settlement::parse_object;
 
 use super::details::Details;
@@ -16,6 +17,9 @@ use crate::http::read_body;
 
 /// The longest body, in bytes.
 const BODY_BYTES_MAX: usize = 64 * 1_024;
+
+/// What a text must be: short, and harmless where it is shown.
+type Check = fn(&'static str, &str) -> Result<(), FieldFault>;
 
 /// The fields that are not taken yet, and what is wrong with those that are.
 pub(super) struct Fields {
@@ -81,6 +85,23 @@ impl Fields {
                 None
             }
         }
+    }
+
+    /// A text that must be there and pass a check.
+    pub(super) fn required_checked(&mut self, field: &'static str, check: Check) -> String {
+        if matches!(self.left.get(field), None | Some(Value::Null)) {
+            return self.required(field);
+        }
+        self.optional_checked(field, check).unwrap_or_default()
+    }
+
+    /// A text that may be absent or null, and passes a check if it is not.
+    pub(super) fn optional_checked(&mut self, field: &'static str, check: Check) -> Option<String> {
+        let text = self.optional(field)?;
+        if let Err(fault) = check(field, &text) {
+            self.fault(fault);
+        }
+        Some(text)
     }
 
     /// Whether a switch is on; absent or null is off.

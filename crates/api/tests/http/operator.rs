@@ -23,6 +23,7 @@ mod ledger;
 mod limits;
 mod listener;
 mod merchants;
+mod payments;
 mod settlements;
 
 pub use listener::{Listener, health, state};

@@ -37,6 +37,11 @@ impl Asset {
         Asset::new("USDT", 6),
     ];
 
+    /// The most digits of what one payment moves, in the smallest unit of its asset. A balance has
+    /// [`Decimal::SIGNIFICANT_DIGITS_MAX`]: a hundred million payments of the largest size fit, so that
+    /// no amount that we take can fill the books of a merchant or of the house.
+    const PAYMENT_DIGITS_MAX: u32 = 30;
+
     const fn new(code: &'static str, decimals: u8) -> Asset {
         Asset { code, decimals }
     }
@@ -51,6 +56,12 @@ impl Asset {
     #[must_use]
     pub const fn decimals(self) -> u8 {
         self.decimals
+    }
+
+    /// The most that one payment may move.
+    #[must_use]
+    pub const fn largest_payment(self) -> Decimal {
+        Decimal { coefficient: 10_u128.pow(Self::PAYMENT_DIGITS_MAX) - 1, scale: self.decimals }
     }
 
     /// The value at the scale of the asset. `None` if the asset cannot transfer it, or it has too many

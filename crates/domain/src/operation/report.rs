@@ -157,11 +157,17 @@ impl Report {
 
 impl Promise {
     fn is_kept_by(&self, bought: Decimal) -> bool {
+        bought >= self.gross && self.is_near(bought)
+    }
+
+    /// Whether what was bought, at the scale of its asset, is at most 1 % off the quote.
+    #[must_use]
+    pub fn is_near(&self, bought: Decimal) -> bool {
         let Some(quoted) = self.buy_amount.at_scale(bought.scale()) else {
             return false;
         };
         let off = bought.coefficient().abs_diff(quoted.coefficient());
-        bought >= self.gross && off <= quoted.coefficient() / QUOTE_TOLERANCE_DIVISOR
+        off <= quoted.coefficient() / QUOTE_TOLERANCE_DIVISOR
     }
 }
 

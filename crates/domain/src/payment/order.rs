@@ -1,22 +1,10 @@
 //! What somebody asks the engine to settle: the pay-in, what came in, what is to go out and where to.
 
+use super::given::{FieldFault, check_reference, checked_amount};
 use crate::ids::MerchantId;
 use crate::money::{Asset, Decimal};
 use crate::quoting::Wanted;
 use crate::time::Timestamp;
-
-/// The longest reference, in bytes; the same as of a settlement that is recorded by hand.
-const REFERENCE_BYTES_MAX: usize = 512;
-
-/// A problem with one field of a payment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{field}: {problem}")]
-pub struct OrderFault {
-    /// The field's name.
-    pub field: &'static str,
-    /// The reason, for people.
-    pub problem: &'static str,
-}
 
 /// What came in: known by the receiving account and the reference there.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,7 +18,7 @@ impl PayIn {
     pub const DEFAULT_SOURCE: &'static str = "default";
 
     /// A pay-in, from `payin_source` and `payin_reference`.
-    pub fn new(source: Option<String>, reference: String) -> Result<PayIn, OrderFault> {
+    pub fn new(source: Option<String>, reference: String) -> Result<PayIn, FieldFault> {
         let source = source.unwrap_or_else(|| Self::DEFAULT_SOURCE.to_owned());
         check_reference("payin_source", &source)?;
         check_reference("payin_reference", &reference)?;
@@ -73,16 +61,11 @@ pub struct PaymentOrder {
 
 impl PaymentOrder {
     /// The same order with its amounts at the scale of their assets, or every problem at once.
-    pub fn checked(self) -> Result<PaymentOrder, Vec<OrderFault>> {
+    pub fn checked(self) -> Result<PaymentOrder, Vec<FieldFault>> {
         let mut faults = Vec::new();
         faults.extend(check_reference("destination_reference", &self.destination_reference).err());
-        let mut amount = |field, value: Decimal, asset: Asset| {
-            let amount = asset.amount(value).filter(|amount| !amount.is_zero());
-            if amount.is_none() {
-                let problem = "must be more than zero, with no more decimals and digits than its asset has";
-                faults.push(OrderFault { field, problem });
-            }
-            amount
+        let mut amount = |field, value, asset| {
+            checked_amount(field, value, asset).map_err(|fault| faults.push(fault)).ok()
         };
         let incoming_amount = amount("incoming_amount", self.incoming_amount, self.incoming);
         let outgoing_target =
@@ -100,19 +83,6 @@ impl PaymentOrder {
     pub const fn wanted(&self) -> Wanted {
         Wanted { incoming_amount: self.incoming_amount, outgoing_target: self.outgoing_target }
     }
-}
-
-fn check_reference(field: &'static str, text: &str) -> Result<(), OrderFault> {
-    let problem = if text.is_empty() {
-        "is required"
-    } else if text.len() > REFERENCE_BYTES_MAX {
-        "is longer than 512 bytes"
-    } else if text.chars().any(char::is_control) {
-        "contains a control character"
-    } else {
-        return Ok(());
-    };
-    Err(OrderFault { field, problem })
 }
 
 #[cfg(test)]
@@ -155,6 +125,10 @@ mod tests {
             fields(PaymentOrder { incoming_amount: decimal("0.001"), ..order() }),
             ["incoming_amount"]
         );
+        let huge = decimal(&format!("{}.99", "9".repeat(36)));
+        assert_eq!(fields(PaymentOrder { incoming_amount: huge, ..order() }), ["incoming_amount"]);
+        let huge = Some(decimal(&"9".repeat(25)));
+        assert_eq!(fields(PaymentOrder { outgoing_target: huge, ..order() }), ["outgoing_amount"]);
         let target = Some(decimal("0.0000001"));
         assert_eq!(fields(PaymentOrder { outgoing_target: target, ..order() }), ["outgoing_amount"]);
         let bad = PaymentOrder {
@@ -170,8 +144,8 @@ mod tests {
         assert_eq!(payin(Some(""), "a"), Err("payin_source"));
         assert_eq!(payin(None, ""), Err("payin_reference"));
         assert_eq!(payin(None, "a\nb"), Err("payin_reference"));
-        assert!(payin(None, &"a".repeat(REFERENCE_BYTES_MAX)).is_ok());
-        assert_eq!(payin(None, &"a".repeat(REFERENCE_BYTES_MAX + 1)), Err("payin_reference"));
+        assert!(payin(None, &"a".repeat(512)).is_ok());
+        assert_eq!(payin(None, &"a".repeat(513)), Err("payin_reference"));
     }
 
     #[test]

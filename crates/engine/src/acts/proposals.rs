@@ -36,15 +36,18 @@ pub fn name_of(act: Act) -> String {
     PaymentEvent::Operator(act).name()
 }
 
-/// What a proposal wants to do, by its name.
+/// What a proposal wants to do, in the proposer's name. `None` if it cannot be read.
 #[must_use]
-pub fn act_of(proposal: &Proposal) -> Option<Act> {
-    let kept: Kept = serde_json::from_str(&proposal.deed).ok()?;
+pub fn deed_of(proposal: &Proposal) -> Option<Deed> {
+    let Kept { act, evidence, destination_reference, amount, provider_reference } =
+        serde_json::from_str(&proposal.deed).ok()?;
     let acts = PaymentEvent::all().into_iter().filter_map(|event| match event {
         PaymentEvent::Operator(act) => Some(act),
         _ => None,
     });
-    acts.into_iter().find(|act| name_of(*act) == kept.act)
+    let act = acts.into_iter().find(|known| name_of(*known) == act)?;
+    let by = proposal.proposed_by;
+    Some(Deed { act, by, evidence, destination_reference, amount, provider_reference })
 }
 
 /// Proposes a deed, if the payment as its operator saw it allows it.
@@ -96,15 +99,9 @@ pub async fn approve(
         return Err(ActError::Expired);
     }
     let unreadable = || ActError::Store(Arc::new(StoreError::unexpected("a proposal that cannot be read")));
-    let kept: Kept = serde_json::from_str(&proposal.deed).map_err(|_| unreadable())?;
-    let deed = Deed {
-        act: act_of(&proposal).ok_or_else(unreadable)?,
-        by,
-        evidence: format!("{} (proposed by {})", kept.evidence, proposal.proposed_by),
-        destination_reference: kept.destination_reference,
-        amount: kept.amount,
-        provider_reference: kept.provider_reference,
-    };
+    let proposed = deed_of(&proposal).ok_or_else(unreadable)?;
+    let evidence = format!("{} (proposed by {})", proposed.evidence, proposal.proposed_by);
+    let deed = Deed { by, evidence, ..proposed };
     let payment = (proposal.merchant_id, proposal.payment_id);
     // The version fences it: whoever approves a second time finds the payment changed.
     let done = act(means, wake, payment, proposal.version, &deed, People::Two).await?;

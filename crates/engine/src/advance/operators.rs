@@ -4,7 +4,9 @@ use settle_domain::actor::Actor;
 use settle_domain::ledger::Held;
 use settle_domain::money::Decimal;
 use settle_domain::operation::{Memory, OperationRequest, OperationStatus, Report};
-use settle_domain::payment::{Act, Mark, Outcome, PaymentEvent, PaymentState, Review};
+use settle_domain::payment::{
+    Act, FieldFault, Mark, Outcome, PaymentEvent, PaymentState, Problem, Review, checked_amount,
+};
 use settle_domain::quoting::Split;
 use settle_domain::time::Timestamp;
 
@@ -33,15 +35,18 @@ impl Advance {
     /// moved without it, if there is one.
     pub fn acted(case: Case, deed: &Deed, told: Option<&Told<'_>>, now: Timestamp) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, deed.by, now);
-        let note = Some(deed.evidence.as_str()).filter(|evidence| !evidence.is_empty());
+        let mut note = deed.evidence.clone();
         let questioned = advance.case.questioned();
         if let (Act::Resolve(outcome), Some(place)) = (deed.act, questioned) {
             advance.bear_witness(place, outcome, deed, told)?;
         }
         if let (Act::Retry, Some(destination)) = (deed.act, &deed.destination_reference) {
-            advance.case.payment.order.destination_reference.clone_from(destination);
+            let order = &mut advance.case.payment.order;
+            let old = std::mem::replace(&mut order.destination_reference, destination.clone());
+            note = format!("{note} (to {destination} instead of {old})");
         }
         let operation = questioned.map(|place| advance.case.operations[place].operation.operation_id);
+        let note = Some(note.as_str()).filter(|note| !note.is_empty());
         let mark = advance.step(PaymentEvent::Operator(deed.act), operation, note)?;
         if let (Some(mark), Some(place)) = (mark, questioned) {
             let tracked = &mut advance.case.operations[place];
@@ -75,6 +80,13 @@ impl Advance {
         advance
     }
 
+    /// Whether a person calls more than 1 % more or less bought than was quoted. Without a quote it does.
+    #[must_use]
+    pub fn is_off_quote(&self) -> bool {
+        let bought = self.case.payment.split.map(|split| split.bought);
+        !bought.zip(self.case.promise()).is_some_and(|(bought, promise)| promise.is_near(bought))
+    }
+
     /// A person says that an operation was not done, and the provider that what it did has come back: the
     /// money is where it was before, and the operation moves no more.
     pub fn came_back(&mut self, place: usize, report: Option<&Report>) {
@@ -104,11 +116,17 @@ impl Advance {
         // If another conversion has served the payment, the late one stays the house's.
         let is_houses = self.case.payment.state == PaymentState::NeedsReview(Review::Halted(Held::Outgoing));
         if outcome == Outcome::Converted && !is_houses {
-            operation.bought_amount = deed.amount.or(operation.bought_amount);
-            let bought = operation.bought_amount.ok_or(Stuck::Lacking("the amount that was bought"))?;
+            let bought = deed.amount.or(operation.bought_amount);
+            let bought = bought.ok_or(Stuck::Lacking("the amount that was bought"))?;
+            let bought = checked_amount("amount", bought, self.case.payment.order.outgoing)?;
+            operation.bought_amount = Some(bought);
             let frozen = self.case.payment.quote.ok_or(Stuck::Lacking("its frozen amounts"))?;
             let corridor = told.and_then(|told| told.corridor).ok_or(Stuck::Lacking("its corridor"))?;
             self.case.payment.split = Some(Split::of(&frozen, &corridor.pricing, bought)?);
+            if self.case.payment.completed(self.now, None).is_none() {
+                // Its payout would go out, and could not be recorded.
+                return Err(FieldFault { field: "amount", problem: Problem::TooLittle }.into());
+            }
             self.is_priced = true;
         }
         Ok(())

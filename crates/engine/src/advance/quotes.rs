@@ -3,7 +3,7 @@
 use settle_domain::actor::Actor;
 use settle_domain::operation::OperationRequest;
 use settle_domain::payment::{PaymentEvent, QuoteRefusal};
-use settle_domain::quote::FixedSide;
+use settle_domain::quote::{FixedSide, QuoteFault};
 use settle_domain::quoting::{ProviderQuote, QuotingFault, Split, freeze, freeze_unconverted};
 use settle_domain::time::Timestamp;
 use settle_store::StoredCorridor;
@@ -23,7 +23,12 @@ impl Advance {
         let mut advance = Advance::of(case, Actor::Engine, now);
         let agreed = &corridor.versioned.corridor;
         let wanted = advance.case.payment.order.wanted();
-        match freeze(agreed, &corridor.pricing, &wanted, &offer) {
+        let frozen = if offer.buy_amount > agreed.terms().outgoing.largest_payment() {
+            Err(QuotingFault::Amounts(QuoteFault::OutOfRange))
+        } else {
+            freeze(agreed, &corridor.pricing, &wanted, &offer)
+        };
+        match frozen {
             Ok(frozen) => {
                 let note = (wanted.outgoing_target.is_some() && frozen.fixed_side == FixedSide::Incoming)
                     .then_some("what came in is not what the target asks for: the incoming side is fixed");

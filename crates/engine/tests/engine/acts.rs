@@ -2,9 +2,10 @@
 
 use settle_domain::ids::PaymentId;
 use settle_domain::operation::OperationStatus;
-use settle_domain::payment::{Act, Outcome, StateName};
+use settle_domain::payment::{Act, Outcome, PaymentOrder, StateName};
 use settle_domain::reason::Reason;
 use settle_engine::acts::{ActError, People, act};
+use settle_engine::advance::Deed;
 use settle_engine::case::Case;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
@@ -17,6 +18,8 @@ settle_testing::on_both_stores! {
     a_payout_that_came_back_is_not_paid,
     a_payout_that_was_seen_to_come_back_is_not_paid,
     a_conversion_that_is_called_returned_needs_two_people,
+    what_was_bought_is_an_amount_and_near_the_quote_or_two_people_say_so,
+    so_little_that_no_rate_can_tell_it_was_not_bought,
     looking_it_up_again_does_not_refuse_an_act,
     a_look_up_while_an_operator_acts_does_not_refuse_it,
 }
@@ -92,6 +95,54 @@ async fn a_conversion_that_is_called_returned_needs_two_people(scratch: ScratchS
     assert!(matches!(alone, Err(ActError::Unconfirmed)), "{alone:?}");
     let done = act_now(&world, payment, not_converted, People::Two).await.unwrap();
     assert_eq!(done.payment.state.name(), StateName::Failed);
+}
+
+/// 184.162062 USDC were quoted for 1000.00 BRL.
+async fn what_was_bought_is_an_amount_and_near_the_quote_or_two_people_say_so(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.lies(Asked::Conversion, &[Lie::Lost]);
+    let payment = world.paying(&[]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Converting);
+    let version = world.row(payment).await.version;
+    let say = async |bought: &str, people| {
+        let amount = Some(bought.parse().unwrap());
+        let deed = Deed { amount, ..deed(Act::Resolve(Outcome::Converted)) };
+        act(&world.means, &world.wake, (world.merchant, payment), version, &deed, people).await
+    };
+    for none in ["0", "0.000000", "0.0000001", &"9".repeat(25)] {
+        let refused = say(none, People::Two).await;
+        let Err(ActError::Given(fault)) = refused else { panic!("{none}: {refused:?}") };
+        assert_eq!(fault.field, "amount", "{none}");
+    }
+    for off in ["182.320441", "186.003683", "0.000001", "1841.62062"] {
+        let alone = say(off, People::One).await;
+        assert!(matches!(alone, Err(ActError::OffQuote)), "{off}: {alone:?}");
+    }
+    assert_eq!(world.row(payment).await.version, version, "nothing was done");
+    let done = say("0.000001", People::Two).await.unwrap();
+    assert_eq!(done.payment.state.name(), StateName::Converted);
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed, "it can be recorded");
+    assert_eq!((world.desk.executed(Asked::Payout).len(), world.settled().await), (1, 1));
+    assert_books_agree(&world).await;
+}
+
+/// The payout would go out and could never be recorded.
+async fn so_little_that_no_rate_can_tell_it_was_not_bought(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor("JPY", "DAI", "0").await;
+    world.desk.lies(Asked::Conversion, &[Lie::Lost]);
+    let incoming = "JPY".parse().unwrap();
+    let incoming_amount = "9".repeat(30).parse().unwrap();
+    let order = PaymentOrder { incoming, incoming_amount, ..world.order("pix", "DAI") };
+    let payment = world.receive(order).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Converting);
+    let version = world.row(payment).await.version;
+    let amount = Some("0.000000000000000001".parse().unwrap());
+    let deed = Deed { amount, ..deed(Act::Resolve(Outcome::Converted)) };
+    let refused =
+        act(&world.means, &world.wake, (world.merchant, payment), version, &deed, People::Two).await;
+    let Err(ActError::Given(fault)) = refused else { panic!("{refused:?}") };
+    assert_eq!(fault.to_string(), "amount: is too little for what was sold");
 }
 
 /// An operator acts on what it saw before two look-ups that told nothing new; not on what it saw before the

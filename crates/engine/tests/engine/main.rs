@@ -42,6 +42,7 @@ settle_testing::on_both_stores! {
     who_was_unknown_once_is_not_refused_by_a_later_send,
     a_refusal_fails_the_payment_and_gives_the_money_back,
     an_expired_quote_is_quoted_again,
+    a_quote_that_would_fill_the_books_is_refused,
     what_blocks_changes_no_state_and_goes_on_by_itself,
     a_pending_operation_is_looked_up_until_it_is_done,
     what_moved_otherwise_needs_a_person,
@@ -281,6 +282,27 @@ async fn a_send_that_somebody_else_began_is_looked_up_first(scratch: ScratchStor
     assert_eq!(row.standing.reason, Some(Reason::ConversionOutcomeUnknown));
     world.go_when_due(payment).await;
     world.assert_completed_once(payment).await;
+}
+
+async fn a_quote_that_would_fill_the_books_is_refused(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    let corridor = world.store.corridor_list(world.merchant).await.unwrap().remove(0);
+    let state = |buy_amount: &str| {
+        let offer = settle_domain::quoting::ProviderQuote {
+            quote_id: "q".to_owned(),
+            sell_amount: "1000.00".parse().unwrap(),
+            buy_amount: buy_amount.parse().unwrap(),
+            rate: None,
+            expires_at: at(60),
+        };
+        let advance = Advance::quoted(case.clone(), &corridor, offer, None, at(1)).unwrap();
+        (advance.case.payment.state.name(), advance.case.payment.reason)
+    };
+    assert_eq!(state(&"9".repeat(24)), (StateName::Converting, None));
+    let refused = (StateName::Failed, Some(Reason::QuoteRefused));
+    assert_eq!(state(&format!("1{}", "0".repeat(24))), refused);
 }
 
 async fn after_the_window_it_is_voided_and_never_sent_again(scratch: ScratchStore) {

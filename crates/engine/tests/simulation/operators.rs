@@ -7,7 +7,7 @@ use std::time::Duration;
 use settle_domain::actor::Actor;
 use settle_domain::operation::OperationKind;
 use settle_domain::payment::{Act, Outcome, PaymentState};
-use settle_engine::acts::{People, act};
+use settle_engine::acts::{ActError, People, act};
 use settle_engine::advance::Deed;
 use settle_engine::case::Case;
 use settle_engine::life::Means;
@@ -42,7 +42,12 @@ impl Operator {
             pass(self.world.chance.up_to(THINKS_MAX)).await;
             let Some(deed) = self.deed(&case) else { continue };
             let version = case.payment.version;
-            let done = act(&self.means, &self.wake, (merchant, payment), version, &deed, People::One).await;
+            let act = |people| act(&self.means, &self.wake, (merchant, payment), version, &deed, people);
+            let mut done = act(People::One).await;
+            if matches!(done, Err(ActError::OffQuote)) {
+                // Another operator has seen the same.
+                done = act(People::Two).await;
+            }
             let done = done.map(|case| case.payment.state.name()).map_err(|error| error.to_string());
             self.world.tell(format_args!("{} {:?} {payment} v{version}: {done:?}", self.name, deed.act));
         }

@@ -201,6 +201,13 @@ impl PaymentCommand {
                 Ok(output::print(format, &listed, || proposals(&listed))?)
             }
             Action::Approve { proposal_id, format } => {
+                // What is approved stands there before it is done; a proposal never changes.
+                let listed = desk.get(config, "/operator/v1/proposals").await?;
+                let id = proposal_id.to_string();
+                let mut waiting = listed["proposals"].as_array().into_iter().flatten();
+                if let Some(proposal) = waiting.find(|proposal| proposal["proposal_id"] == id.as_str()) {
+                    output::print_note(&story::proposed(proposal))?;
+                }
                 let path = format!("/operator/v1/proposals/{proposal_id}/approve");
                 let done = desk.post(config, &path, &json!({})).await?;
                 Ok(output::print(format, &done, || story::told(&done))?)
@@ -292,15 +299,17 @@ fn table(page: &Value) -> String {
 
 fn proposals(listed: &Value) -> String {
     let row = |proposal: &Value| {
-        ["proposal_id", "act", "merchant_id", "payment_id", "proposed_by", "expires_at"]
+        let mut row = ["proposal_id", "merchant_id", "payment_id", "proposed_by", "expires_at"]
             .map(|name| proposal[name].as_str().unwrap_or("-").to_owned())
-            .to_vec()
+            .to_vec();
+        row.push(story::deed(proposal));
+        row
     };
     let rows: Vec<Vec<String>> = listed["proposals"].as_array().into_iter().flatten().map(row).collect();
     if rows.is_empty() {
         return "Nothing waits for a second person.".to_owned();
     }
-    output::table(&["PROPOSAL_ID", "ACT", "MERCHANT_ID", "PAYMENT_ID", "PROPOSED_BY", "EXPIRES_AT"], &rows)
+    output::table(&["PROPOSAL_ID", "MERCHANT_ID", "PAYMENT_ID", "PROPOSED_BY", "EXPIRES_AT", "WHAT"], &rows)
 }
 
 fn row(payment: &Value) -> Vec<String> {

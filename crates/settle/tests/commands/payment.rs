@@ -189,7 +189,10 @@ fn what_cannot_be_undone_needs_two_people_if_the_settings_say_so(settle: &mut Se
     let listed = shop.settle.run(&["payment", "proposals"]);
     assert!(listed.ok().contains(&proposal), "{listed:?}");
     let own = shop.settle.run(&["payment", "approve", &proposal]);
-    assert!(own.failed().contains("your own proposal") && own.stderr.contains("forbidden, 403"), "{own:?}");
+    assert_eq!((own.code, own.stdout.as_str()), (Some(1), ""), "{own:?}");
+    for words in ["refund: I asked", "your own proposal", "forbidden, 403"] {
+        assert!(own.stderr.contains(words), "{words}: {own:?}");
+    }
     shop.token.clone_from(&bob);
     let shop = shop.at_its_desk();
     shop.settle.run(&["payment", "approve", &proposal]).ok();
@@ -211,10 +214,18 @@ fn another_destination_always_needs_two_people(settle: &mut Settle) {
     shop.wait_for(&payment, "failed");
     let proposed = shop.act(&payment, "retry", &["--destination", "wallet-8", "--json"]).json();
     let proposal = proposed["proposal_id"].as_str().expect("a proposal").to_owned();
+    assert_eq!(
+        (&proposed["destination_reference"], &proposed["evidence"]),
+        (&json!("wallet-8"), &json!("I asked"))
+    );
+    let listed = shop.settle.run(&["payment", "proposals"]);
+    assert!(listed.ok().contains("retry to wallet-8: I asked"), "{listed:?}");
     let bob = shop.settle.run(&["operator", "create", "bob", "-q"]);
     bob.ok().trim().clone_into(&mut shop.token);
     let shop = shop.at_its_desk();
-    shop.settle.run(&["payment", "approve", &proposal]).ok();
+    let approved = shop.settle.run(&["payment", "approve", &proposal]);
+    assert!(approved.ok().contains("(to wallet-8 instead of sandbox:refuse)"), "{approved:?}");
+    assert!(approved.stderr.contains("at version") && approved.stderr.contains("retry to wallet-8: I asked"));
     let done = shop.wait_for(&payment, "completed");
     assert_eq!(done["destination_reference"], "wallet-8");
     assert_eq!((shop.executed("conversion"), shop.executed("payout")), (1, 1), "what was bought is paid out");

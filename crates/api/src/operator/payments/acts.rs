@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use settle_domain::actor::Actor;
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::payment::{Act, Outcome};
+use settle_domain::payment::{Act, Outcome, check_evidence, check_reference};
 use settle_engine::acts::{ActError, People, act, proposals};
 use settle_engine::advance::Deed;
 use utoipa::{IntoResponses, ToSchema};
@@ -44,7 +44,7 @@ pub(in super::super) struct ResolveSchema {
     version: String,
     /// `paid`, `not_paid`, `converted`, `not_converted`, `refunded` or `not_refunded`.
     outcome: String,
-    /// What was bought; needed for `converted`.
+    /// What was bought; needed for `converted`. More than 1 % off the quote needs a second person.
     amount: Option<String>,
     /// The provider's own name for the operation.
     provider_reference: Option<String>,
@@ -159,12 +159,15 @@ async fn perform(
 ) -> Result<Response, ApiError> {
     let payment = payment_of(ids)?;
     let version = fields.required_as::<u64>("version").unwrap_or_default();
-    let evidence = fields.required("evidence");
+    let evidence = fields.required_checked("evidence", check_evidence);
     let is_resolved = matches!(wanted, Act::Resolve(_));
     let amount = if is_resolved { fields.optional_as("amount") } else { None };
-    let provider_reference = if is_resolved { fields.optional("provider_reference") } else { None };
-    let destination_reference =
-        if wanted == Act::Retry { fields.optional("destination_reference") } else { None };
+    let mut reference = |is_of_it: bool, field| {
+        if is_of_it { fields.optional_checked(field, check_reference) } else { None }
+    };
+    // A merchant sees both.
+    let provider_reference = reference(is_resolved, "provider_reference");
+    let destination_reference = reference(wanted == Act::Retry, "destination_reference");
     fields.end("an act on a payment")?;
     let by = Actor::Operator(operator.id());
     let deed = Deed { act: wanted, by, evidence, destination_reference, amount, provider_reference };
@@ -174,7 +177,9 @@ async fn perform(
     let done = act(&state.means, &state.engine_wake, payment, version, &deed, People::One).await;
     let case = match done {
         // One person's word is not enough, whatever the settings say: it waits for another's.
-        Err(ActError::Unconfirmed) => return propose(state, payment, version, &deed).await,
+        Err(ActError::Unconfirmed | ActError::OffQuote) => {
+            return propose(state, payment, version, &deed).await;
+        }
         done => done.map_err(refused)?,
     };
     let (merchant_id, payment_id) = payment;
@@ -203,6 +208,7 @@ pub(in super::super) fn refused(fault: ActError) -> ApiError {
     match fault {
         ActError::Unknown => ApiError::NotFound,
         ActError::Lacking(what) => ApiError::AdminValidation(vec![format!("the payment lacks {what}")]),
+        ActError::Given(fault) => ApiError::AdminValidation(vec![fault.to_string()]),
         ActError::Store(fault) => ApiError::from(&*fault),
         fault => ApiError::Illegal(fault.code(), fault.to_string()),
     }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use settle_domain::actor::Actor;
 use settle_domain::ids::{MerchantId, PaymentId, ProposalId};
+use settle_domain::money::Decimal;
 use settle_domain::time::Timestamp;
 use settle_engine::acts::proposals;
 use settle_store::Proposal;
@@ -23,6 +24,15 @@ pub(in super::super) struct Proposed {
     /// `retry`, `refund`, `returned` or `resolve_` and an outcome.
     #[schema(examples("resolve_not_paid"))]
     act: String,
+    /// Where a retry pays out instead.
+    destination_reference: Option<String>,
+    /// What was bought, as the proposer says.
+    #[schema(value_type = Option<String>)]
+    amount: Option<Decimal>,
+    /// The provider's own name for the operation, as the proposer says.
+    provider_reference: Option<String>,
+    /// Why, and how the proposer knows.
+    evidence: String,
     #[schema(value_type = String)]
     proposed_by: Actor,
     #[schema(value_type = String, format = DateTime)]
@@ -34,8 +44,17 @@ pub(in super::super) struct Proposed {
 
 impl From<Proposal> for Proposed {
     fn from(proposal: Proposal) -> Proposed {
+        let deed = proposals::deed_of(&proposal);
+        let act = deed.as_ref().map(|deed| proposals::name_of(deed.act)).unwrap_or_default();
+        let (destination_reference, amount, provider_reference, evidence) = deed
+            .map(|deed| (deed.destination_reference, deed.amount, deed.provider_reference, deed.evidence))
+            .unwrap_or_default();
         Proposed {
-            act: proposals::act_of(&proposal).map(proposals::name_of).unwrap_or_default(),
+            act,
+            destination_reference,
+            amount,
+            provider_reference,
+            evidence,
             proposal_id: proposal.proposal_id,
             merchant_id: proposal.merchant_id,
             payment_id: proposal.payment_id,

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt};
 use serde::Serialize;
 use settle_domain::actor::Actor;
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::payment::{Act, StateName};
+use settle_domain::payment::{Act, StateName, check_evidence};
 use settle_engine::acts::{ActError, People, act};
 use settle_engine::advance::Deed;
 use settle_store::{PaymentFilter, PaymentRow};
@@ -112,7 +112,7 @@ pub(in super::super) async fn retry_payments(
         reference: fields.optional("reference"),
         changed_by: older_than.map(|seconds| now.minus(std::time::Duration::from_secs(seconds.into()))),
     };
-    let evidence = fields.optional("evidence").unwrap_or_default();
+    let evidence = fields.optional_checked("evidence", check_evidence).unwrap_or_default();
     let dry_run = fields.switch("dry_run");
     fields.end("a retry")?;
     let mut found = state.store.payment_search(&filter, None, RETRIED_MAX + 1).await?;

@@ -8,8 +8,9 @@ pub(super) fn told(shown: &Value) -> String {
     let mut parts = Vec::new();
     if let Some(proposal) = shown["proposal_id"].as_str() {
         return format!(
-            "This needs a second person. Proposal {proposal} waits for another operator until {}: settle payment \
+            "{}\nThis needs a second person. Proposal {proposal} waits for another operator until {}: settle payment \
              approve {proposal}",
+            proposed(shown),
             text(shown, "expires_at")
         );
     }
@@ -24,6 +25,33 @@ pub(super) fn told(shown: &Value) -> String {
     }
     parts.push(section("What to do", std::iter::once(remedy(shown))));
     parts.join("\n\n")
+}
+
+/// Who proposes what for which payment.
+pub(super) fn proposed(proposal: &Value) -> String {
+    format!(
+        "{} proposes for payment {} at version {}: {}",
+        text(proposal, "proposed_by"),
+        text(proposal, "payment_id"),
+        proposal["version"],
+        deed(proposal)
+    )
+}
+
+/// What a proposal wants to do, in one line.
+pub(super) fn deed(proposal: &Value) -> String {
+    let of = |name: &str, before: &str| {
+        proposal[name].as_str().map_or_else(String::new, |told| format!("{before} {told}"))
+    };
+    let evidence = text(proposal, "evidence").replace('\n', " ");
+    [
+        text(proposal, "act").to_owned(),
+        of("destination_reference", " to"),
+        of("amount", ", bought"),
+        of("provider_reference", ", known there as"),
+        format!(": {evidence}"),
+    ]
+    .concat()
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> &'a str {

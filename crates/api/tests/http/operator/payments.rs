@@ -1,0 +1,92 @@
+//! `/operator/v1/payments`: what operators hand in, and what they say of a payment.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::client::{OperatorClient, details};
+use crate::service::Setup;
+
+on_both_stores! {
+    an_amount_that_would_fill_the_books_is_refused,
+    what_an_operator_says_is_short_and_harmless,
+}
+
+const PAYMENTS: &str = "/operator/v1/payments";
+
+/// One merchant's amount that no balance could hold twice: it is named, and spoils nobody's books.
+async fn an_amount_that_would_fill_the_books_is_refused(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let (ours, other) = (client.service.merchant().await, client.service.merchant().await);
+    let payment = |merchant: Uuid, reference: &str, amount: &str| {
+        json!({
+            "merchant_id": merchant.to_string(), "payin_reference": reference, "incoming_currency": "BRL",
+            "incoming_amount": amount, "outgoing_currency": "USDC", "destination_reference": "wallet",
+        })
+    };
+    let huge = format!("{}.99", "9".repeat(36));
+    let largest = format!("{}.99", "9".repeat(28));
+    let spoilt = json!([payment(ours.id.0, "pix 1", "10.00"), payment(other.id.0, "pix 2", &huge)]);
+    let refused = client.call("POST", PAYMENTS, Some(&spoilt)).await;
+    let expected = format!("[1].incoming_amount: must be at most {largest}");
+    assert_eq!(details(&refused, 422, "admin_validation_failed"), [expected]);
+    for (small, large) in [("pix 3", "pix 4"), ("pix 5", "pix 6")] {
+        let taken = json!([payment(ours.id.0, small, "10.00"), payment(other.id.0, large, &largest)]);
+        let taken = client.call("POST", PAYMENTS, Some(&taken)).await.ok();
+        assert_eq!(taken["payments"].as_array().map(Vec::len), Some(2), "{taken}");
+    }
+    client.call("GET", "/operator/v1/ledger/balances", None).await.ok();
+}
+
+async fn what_an_operator_says_is_short_and_harmless(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let nowhere = format!("/operator/v1/merchants/{}/payments/{}", Uuid::from_u128(7), Uuid::from_u128(8));
+    let resolve = json!({ "version": "1", "evidence": "the bank's\nstatement", "outcome": "paid" });
+    let retry = json!({ "version": "1", "evidence": "I asked" });
+    let all = json!({ "dry_run": true });
+    let of_payment = |verb: &str| format!("{nowhere}/{verb}");
+    let long = "a".repeat(3_000);
+    for (path, body, field) in [
+        (of_payment("resolve"), &resolve, "provider_reference"),
+        (of_payment("retry"), &retry, "destination_reference"),
+    ] {
+        for (text, problem) in [
+            ("", "is required"),
+            (&long, "is longer than 512 bytes"),
+            ("a\0b", "contains a control character"),
+            ("a\u{1b}[2Jb", "contains a control character"),
+        ] {
+            assert_named(&client, &path, body, (field, text), problem).await;
+        }
+    }
+    let very_long = "a".repeat(5_000);
+    for (path, body) in [
+        (of_payment("resolve"), &resolve),
+        (of_payment("refund"), &retry),
+        (format!("{PAYMENTS}/retry"), &all),
+    ] {
+        for (text, problem) in [
+            (" ", "is required"),
+            (&very_long, "is longer than 4096 bytes"),
+            ("a\u{1b}[2Jb", "contains a control character"),
+        ] {
+            assert_named(&client, &path, body, ("evidence", text), problem).await;
+        }
+    }
+    // What is well said is only of no payment.
+    client.call("POST", &of_payment("resolve"), Some(&resolve)).await.refused(404, "not_found");
+}
+
+/// The body with one field replaced is refused, and the field is named.
+async fn assert_named(
+    client: &OperatorClient,
+    path: &str,
+    body: &Value,
+    (field, text): (&str, &str),
+    problem: &str,
+) {
+    let mut body = body.clone();
+    body[field] = Value::from(text);
+    let refused = client.call("POST", path, Some(&body)).await;
+    let named = details(&refused, 422, "admin_validation_failed");
+    assert_eq!(named, [format!("{field}: {problem}")], "{path} {text:?}");
+}
