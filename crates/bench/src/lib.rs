@@ -80,7 +80,7 @@ const QUICK: Scale = Scale {
     samples: Samples { rounds: 1, records: 8, record_rows: 5, reads: 40 },
     payments: 100,
     settled: &[40, 80],
-    settled_sample: 20,
+    settled_sample: 10,
 };
 
 /// Measure how fast this machine is, on a store of its own

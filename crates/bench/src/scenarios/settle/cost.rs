@@ -14,7 +14,8 @@ const ROUNDS: usize = 5;
 /// Settles payments until the store has each size, and measures some more there.
 pub(super) async fn growth(plan: &Plan) -> Result<Measured, BenchError> {
     let (sizes, sample) = (plan.scale.settled, plan.scale.settled_sample);
-    let room = sizes.iter().copied().fold(0, usize::max) + ROUNDS * sample;
+    // A sample may be more than lies between two sizes.
+    let room = sizes.iter().copied().fold(0, usize::max) + sizes.len() * ROUNDS * sample;
     let settling = Settling::start(plan, room).await?;
     let (mut settled, mut lost) = (0, 0);
     let mut costs = Vec::new();
