@@ -20,7 +20,7 @@ settle_store::statements! {
     hot OF_MANY = "
         SELECT o.merchant_id, o.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status, o.is_live,
                greatest(0, extract(epoch FROM clock_timestamp() - o.prepared_at) * 1000000)::bigint,
-               o.request::text, o.memory::text
+               o.request, o.memory
         FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, payment_id)
         CROSS JOIN LATERAL (
             SELECT * FROM operations
@@ -31,12 +31,12 @@ settle_store::statements! {
     hot FIND = "
         SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status,
                is_live, greatest(0, extract(epoch FROM clock_timestamp() - prepared_at) * 1000000)::bigint,
-               request::text, memory::text
+               request, memory
         FROM operations WHERE operation_id = $1";
     hot FIND_MANY = "
         SELECT o.merchant_id, o.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status, o.is_live,
                greatest(0, extract(epoch FROM clock_timestamp() - o.prepared_at) * 1000000)::bigint,
-               o.request::text, o.memory::text
+               o.request, o.memory
         FROM unnest($1::uuid[]) AS asked (operation_id)
         CROSS JOIN LATERAL (
             SELECT * FROM operations WHERE operation_id = asked.operation_id LIMIT 1
@@ -45,13 +45,13 @@ settle_store::statements! {
         INSERT INTO operations (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
                                 prepared_at, request, memory)
         SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
-               clock_timestamp(), request::json, memory::json
+               clock_timestamp(), request, memory
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[], $5::uuid[], $6::text[], $7::text[],
                     $8::boolean[], $9::text[], $10::text[])
             AS row (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live, request,
                     memory)";
     hot CHANGE = "
-        UPDATE operations SET status = row.status, is_live = row.is_live, memory = row.memory::json
+        UPDATE operations SET status = row.status, is_live = row.is_live, memory = row.memory
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[], $5::text[], $6::boolean[], $7::text[])
             AS row (merchant_id, payment_id, kind, attempt, status, is_live, memory)
         WHERE operations.merchant_id = row.merchant_id AND operations.payment_id = row.payment_id

@@ -51,14 +51,14 @@ settle_store::statements! {
         ) AS queue
         CROSS JOIN LATERAL (
             (SELECT payment_id, payin_source, payin_reference, state, version, reason, blocked, provider,
-                    created_at, changed_at, due_at, request::text, progress::text
+                    created_at, changed_at, due_at, request, progress
              FROM payments
              WHERE merchant_id = asked.merchant_id AND is_open AND due_at <= $3 AND due_at >= queue.next_due_at
                AND payment_id NOT IN (SELECT unnest($4::uuid[]))
              ORDER BY due_at, payment_id LIMIT asked.number)
             UNION ALL
             (SELECT payment_id, payin_source, payin_reference, state, version, reason, blocked, provider,
-                    created_at, changed_at, due_at, request::text, progress::text
+                    created_at, changed_at, due_at, request, progress
              FROM payments
              WHERE merchant_id = asked.merchant_id AND is_open AND due_at > $5
                AND payment_id NOT IN (SELECT unnest($4::uuid[]))
@@ -67,13 +67,13 @@ settle_store::statements! {
         ) AS due";
     hot FIND = "
         SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
-               provider, created_at, changed_at, due_at, request::text, progress::text
+               provider, created_at, changed_at, due_at, request, progress
         FROM payments WHERE merchant_id = $1 AND payment_id = $2";
     cold "an operator's" STEPS = "
-        SELECT merchant_id, payment_id, number, at, step::text FROM payment_steps
+        SELECT merchant_id, payment_id, number, at, step FROM payment_steps
         WHERE merchant_id = $1 AND payment_id = $2 ORDER BY number";
     hot PRICING_OF_MANY = "
-        SELECT p.payment_id, p.pricing::text
+        SELECT p.payment_id, p.pricing
         FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, payment_id)
         CROSS JOIN LATERAL (
             SELECT * FROM payment_pricing
@@ -82,7 +82,7 @@ settle_store::statements! {
     // Without a state only what is open is looked at.
     cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
         SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
-               provider, created_at, changed_at, due_at, request::text, progress::text
+               provider, created_at, changed_at, due_at, request, progress
         FROM payments
         WHERE (merchant_id, payment_id) > ($1, $2) AND merchant_id >= $3 AND merchant_id <= $4
           AND (state = $5 OR ($5 IS NULL AND is_open))
@@ -100,8 +100,8 @@ settle_store::statements! {
             FROM payments AS p
             LEFT JOIN LATERAL (
                 SELECT alert_after_seconds FROM corridors AS c
-                WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request ->> 'incoming_currency'
-                  AND c.outgoing = p.request ->> 'outgoing_currency'
+                WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request::json ->> 'incoming_currency'
+                  AND c.outgoing = p.request::json ->> 'outgoing_currency'
                 ORDER BY c.version DESC LIMIT 1
             ) AS agreed ON true
             WHERE p.is_open AND p.due_at IS NOT NULL
@@ -119,7 +119,7 @@ settle_store::statements! {
             UPDATE payments
             SET version = payments.version + 1, state = row.state, reason = row.reason, blocked = row.blocked,
                 provider = row.provider, changed_at = row.changed_at, due_at = row.due_at,
-                is_open = row.is_open, progress = row.progress::json
+                is_open = row.is_open, progress = row.progress
             FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
                         $8::timestamptz[], $9::timestamptz[], $10::boolean[], $11::text[])
                 AS row (merchant_id, payment_id, seen, state, reason, blocked, provider, changed_at, due_at,
@@ -136,12 +136,12 @@ settle_store::statements! {
         SELECT merchant_id, payment_id FROM changed";
     hot STEP = "
         INSERT INTO payment_steps (merchant_id, payment_id, number, at, step)
-        SELECT merchant_id, payment_id, number, at, step::json
+        SELECT merchant_id, payment_id, number, at, step
         FROM unnest($1::uuid[], $2::uuid[], $3::integer[], $4::timestamptz[], $5::text[])
             AS row (merchant_id, payment_id, number, at, step)";
     hot PRICE = "
         INSERT INTO payment_pricing (merchant_id, payment_id, pricing)
-        SELECT merchant_id, payment_id, pricing::json
+        SELECT merchant_id, payment_id, pricing
         FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS row (merchant_id, payment_id, pricing)
         ON CONFLICT (merchant_id, payment_id) DO UPDATE SET pricing = excluded.pricing";
     hot QUEUE = "

@@ -28,7 +28,7 @@ settle_store::statements! {
     cold "a step of a reconciliation" UNLISTED = "
         SELECT o.merchant_id, o.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status, o.is_live,
                greatest(0, extract(epoch FROM clock_timestamp() - o.prepared_at) * 1000000)::bigint,
-               o.request::text, o.memory::text
+               o.request, o.memory
         FROM operations AS o
         WHERE o.operation_id > $1 AND o.operation_id <= $2 AND o.provider = $3
           AND o.prepared_at >= $4 AND o.prepared_at < $5 AND o.status IN ('accepted', 'succeeded', 'returned')

@@ -37,13 +37,16 @@ settle_store::statements! {
             ON told.merchant_id = p.merchant_id AND told.settlement_id = p.payment_id
         WHERE p.merchant_id = ?1 AND p.payment_id > ?2 ORDER BY p.payment_id LIMIT ?3 + 0";
     cold "an audit's, a page at a time" AUDIT_STEPS = "
-        SELECT merchant_id, payment_id, number, at, step FROM payment_steps
-        WHERE merchant_id = ?1 AND payment_id > ?2 AND payment_id <= ?3 ORDER BY payment_id, number";
+        SELECT p.merchant_id, p.payment_id, s.number, s.at, s.step
+        FROM payments AS p CROSS JOIN payment_steps AS s ON s.payment_number = p.number
+        WHERE p.merchant_id = ?1 AND p.payment_id > ?2 AND p.payment_id <= ?3
+        ORDER BY p.payment_id, s.number";
     cold "an audit's, a page at a time" AUDIT_OPERATIONS = "
-        SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
-               max(0, ?4 - prepared_at), request, memory
-        FROM operations
-        WHERE merchant_id = ?1 AND payment_id > ?2 AND payment_id <= ?3 ORDER BY payment_id, kind, attempt";
+        SELECT p.merchant_id, p.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status,
+               o.is_live, max(0, ?4 - o.prepared_at), o.request, o.memory
+        FROM payments AS p CROSS JOIN operations AS o ON o.payment_number = p.number
+        WHERE p.merchant_id = ?1 AND p.payment_id > ?2 AND p.payment_id <= ?3
+        ORDER BY p.payment_id, o.kind, o.attempt";
     hot AMOUNT = "
         SELECT amount FROM balances WHERE merchant_id = ?1 AND account = ?2 AND asset = ?3";
     hot PUT = "

@@ -12,7 +12,7 @@ use settle_store::{StoreError, StoreResult};
 use crate::error::store_error;
 
 /// A new step gets the next number and the same name in both backends; a released step never changes.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     include_str!("../migrations/0001_merchants.sql"),
     include_str!("../migrations/0002_settlements.sql"),
     include_str!("../migrations/0003_deliveries.sql"),
@@ -25,6 +25,7 @@ const STEPS: [&str; 12] = [
     include_str!("../migrations/0010_providers.sql"),
     include_str!("../migrations/0011_proposals.sql"),
     include_str!("../migrations/0012_likenesses.sql"),
+    include_str!("../migrations/0013_payment_rows.sql"),
 ];
 
 settle_store::statements! {
@@ -78,6 +79,42 @@ mod tests {
             assert!(matches!(pending(&file), Ok(pending) if pending == left));
         }
         assert!(matches!(take_next(&mut file), Ok(false)), "nothing is left to do");
+        Ok(())
+    }
+
+    /// What belongs to payments is found by them, whichever step it was written at.
+    #[test]
+    fn payments_keep_what_is_theirs_when_they_get_their_numbers() -> rusqlite::Result<()> {
+        const BEFORE: usize = 12;
+        let mut file = Connection::open_in_memory()?;
+        for _ in 0..BEFORE {
+            assert!(matches!(take_next(&mut file), Ok(true)));
+        }
+        file.execute_batch(
+            "WITH RECURSIVE made (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM made WHERE n < 9)
+             INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version,
+                                   created_at, changed_at, due_at, is_open, request, progress, likeness)
+             SELECT x'01', unhex(printf('%02x', 20 - n)), 'default', 'pix ' || n, 'quoted', 3, n, n, n, 1,
+                    '{}', '{}', x'07' FROM made;
+             INSERT INTO payment_pricing SELECT merchant_id, payment_id, payin_reference FROM payments;
+             INSERT INTO payment_steps SELECT merchant_id, payment_id, 2, 5, payin_reference FROM payments;
+             INSERT INTO payment_steps SELECT merchant_id, payment_id, 1, 4, payin_reference FROM payments;
+             INSERT INTO operations (merchant_id, payment_id, kind, attempt, operation_id, provider, status,
+                                     is_live, prepared_at, request, memory)
+             SELECT merchant_id, payment_id, 'payout', 1, payment_id, 'bank', 'unknown', 1, 6,
+                    payin_reference, '{}' FROM payments;",
+        )?;
+        assert!(matches!(take_next(&mut file), Ok(true)));
+        let own = "SELECT p.payin_reference, c.pricing, s.step, o.request FROM payments AS p
+                   JOIN payment_pricing AS c ON c.payment_number = p.number
+                   JOIN payment_steps AS s ON s.payment_number = p.number
+                   JOIN operations AS o ON o.payment_number = p.number AND o.operation_id = p.payment_id";
+        let mut rows = file.prepare(own)?;
+        let rows =
+            rows.query_map([], |row| Ok([row.get::<_, String>(0)?, row.get(1)?, row.get(2)?, row.get(3)?]))?;
+        let rows: Vec<[String; 4]> = rows.collect::<rusqlite::Result<_>>()?;
+        assert_eq!(rows.len(), 18, "two steps of each of nine payments");
+        assert!(rows.iter().all(|[payment, own @ ..]| own.iter().all(|own| own == payment)), "{rows:?}");
         Ok(())
     }
 

@@ -16,28 +16,33 @@ use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
     hot OF_MANY = "
-        SELECT o.merchant_id, o.payment_id, kind, attempt, operation_id, provider, status,
-               is_live, max(0, ?2 - prepared_at), request, memory
+        SELECT p.merchant_id, p.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status,
+               o.is_live, max(0, ?2 - o.prepared_at), o.request, o.memory
         FROM json_each(?1) AS asked
-        CROSS JOIN operations AS o
-            ON o.merchant_id = unhex(asked.value ->> 0) AND o.payment_id = unhex(asked.value ->> 1)
-        ORDER BY o.merchant_id, o.payment_id, kind, attempt";
+        CROSS JOIN payments AS p
+            ON p.merchant_id = unhex(asked.value ->> 0) AND p.payment_id = unhex(asked.value ->> 1)
+        CROSS JOIN operations AS o ON o.payment_number = p.number
+        ORDER BY p.merchant_id, p.payment_id, o.kind, o.attempt";
     hot FIND = "
-        SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status,
-               is_live, max(0, ?2 - prepared_at), request, memory
-        FROM operations WHERE operation_id = ?1";
+        SELECT p.merchant_id, p.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status,
+               o.is_live, max(0, ?2 - o.prepared_at), o.request, o.memory
+        FROM operations AS o CROSS JOIN payments AS p ON p.number = o.payment_number
+        WHERE o.operation_id = ?1";
     hot FIND_MANY = "
-        SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status,
-               is_live, max(0, ?2 - prepared_at), request, memory
+        SELECT p.merchant_id, p.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status,
+               o.is_live, max(0, ?2 - o.prepared_at), o.request, o.memory
         FROM json_each(?1) AS asked
-        CROSS JOIN operations ON operation_id = unhex(asked.value)";
+        CROSS JOIN operations AS o ON o.operation_id = unhex(asked.value)
+        CROSS JOIN payments AS p ON p.number = o.payment_number";
     hot PREPARE = "
-        INSERT INTO operations (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
+        INSERT INTO operations (payment_number, kind, attempt, operation_id, provider, status, is_live,
                                 prepared_at, request, memory)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+        VALUES ((SELECT number FROM payments WHERE merchant_id = ?1 AND payment_id = ?2),
+                ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     hot CHANGE = "
         UPDATE operations SET status = ?5, is_live = ?6, memory = ?7
-        WHERE merchant_id = ?1 AND payment_id = ?2 AND kind = ?3 AND attempt = ?4";
+        WHERE payment_number = (SELECT number FROM payments WHERE merchant_id = ?1 AND payment_id = ?2)
+          AND kind = ?3 AND attempt = ?4";
 }
 
 #[async_trait]

@@ -65,13 +65,15 @@ settle_store::statements! {
                provider, created_at, changed_at, due_at, request, progress
         FROM payments WHERE merchant_id = ?1 AND payment_id = ?2";
     cold "an operator's" STEPS = "
-        SELECT merchant_id, payment_id, number, at, step FROM payment_steps
-        WHERE merchant_id = ?1 AND payment_id = ?2 ORDER BY number";
+        SELECT p.merchant_id, p.payment_id, s.number, s.at, s.step
+        FROM payments AS p CROSS JOIN payment_steps AS s ON s.payment_number = p.number
+        WHERE p.merchant_id = ?1 AND p.payment_id = ?2 ORDER BY s.number";
     hot PRICING_OF_MANY = "
-        SELECT p.payment_id, p.pricing
+        SELECT p.payment_id, own.pricing
         FROM json_each(?1) AS asked
-        CROSS JOIN payment_pricing AS p
-            ON p.merchant_id = unhex(asked.value ->> 0) AND p.payment_id = unhex(asked.value ->> 1)";
+        CROSS JOIN payments AS p
+            ON p.merchant_id = unhex(asked.value ->> 0) AND p.payment_id = unhex(asked.value ->> 1)
+        CROSS JOIN payment_pricing AS own ON own.payment_number = p.number";
     // Without a state only what is open is looked at.
     cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
         SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
@@ -143,10 +145,12 @@ settle_store::statements! {
             due_at = ?9, is_open = ?10, progress = ?11
         WHERE merchant_id = ?1 AND payment_id = ?2 AND version = ?3";
     hot STEP = "
-        INSERT INTO payment_steps (merchant_id, payment_id, number, at, step) VALUES (?1, ?2, ?3, ?4, ?5)";
+        INSERT INTO payment_steps (payment_number, number, at, step)
+        VALUES ((SELECT number FROM payments WHERE merchant_id = ?1 AND payment_id = ?2), ?3, ?4, ?5)";
     hot PRICE = "
-        INSERT INTO payment_pricing (merchant_id, payment_id, pricing) VALUES (?1, ?2, ?3)
-        ON CONFLICT (merchant_id, payment_id) DO UPDATE SET pricing = excluded.pricing";
+        INSERT INTO payment_pricing (payment_number, pricing)
+        VALUES ((SELECT number FROM payments WHERE merchant_id = ?1 AND payment_id = ?2), ?3)
+        ON CONFLICT (payment_number) DO UPDATE SET pricing = excluded.pricing";
     hot QUEUE = "
         INSERT INTO payment_queues (merchant_id, next_due_at) VALUES (?1, ?2)
         ON CONFLICT (merchant_id) DO UPDATE SET next_due_at = excluded.next_due_at

@@ -28,15 +28,16 @@ settle_store::statements! {
         SELECT operation_id FROM operations WHERE operation_id > ?1
         ORDER BY operation_id LIMIT 1 OFFSET ?2 + 0";
     cold "a step of a reconciliation" UNLISTED = "
-        SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
-               max(0, ?7 - prepared_at), request, memory
-        FROM operations
-        WHERE operation_id > ?1 AND operation_id <= ?2 AND provider = ?3
-          AND prepared_at >= ?4 AND prepared_at < ?5 AND status IN ('accepted', 'succeeded', 'returned')
+        SELECT p.merchant_id, p.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status,
+               o.is_live, max(0, ?7 - o.prepared_at), o.request, o.memory
+        FROM operations AS o CROSS JOIN payments AS p ON p.number = o.payment_number
+        WHERE o.operation_id > ?1 AND o.operation_id <= ?2 AND o.provider = ?3
+          AND o.prepared_at >= ?4 AND o.prepared_at < ?5
+          AND o.status IN ('accepted', 'succeeded', 'returned')
           AND NOT EXISTS (
               SELECT 1 FROM report_listed AS l
-              WHERE l.report_id = ?6 AND l.operation_id = operations.operation_id)
-        ORDER BY operation_id";
+              WHERE l.report_id = ?6 AND l.operation_id = o.operation_id)
+        ORDER BY o.operation_id";
     cold "a reconciliation's beginning" BEGIN = "
         INSERT INTO reports (report_id, provider, since, started_at) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT DO NOTHING";

@@ -112,8 +112,8 @@ async fn an_operation_of_another_version_stops_no_other(scratch: ScratchStore) {
     let running = Running::start(&world);
     world.desk.until(has_paid(2)).await;
     running.stop().await;
-    let damage = "UPDATE operations SET status = 'weighed' WHERE kind = 'payout' AND payment_id =
-        (SELECT payment_id FROM operations ORDER BY payment_id LIMIT 1)";
+    let damage = "UPDATE operations SET status = 'weighed' WHERE operation_id =
+        (SELECT operation_id FROM operations WHERE kind = 'payout' ORDER BY operation_id LIMIT 1)";
     world.store.execute(damage).await;
     let due = [world.row(first).await, world.row(second).await].map(|row| row.standing.due_at.unwrap());
     world.clock.set(due.into_iter().max().unwrap());

@@ -22,7 +22,7 @@ settle_store::statements! {
                               blocked, provider, created_at, changed_at, due_at, is_open, request, progress,
                               likeness)
         SELECT merchant_id, payment_id, payin_source, payin_reference, state, 1, reason, blocked, provider,
-               created_at, changed_at, due_at, is_open, request::json, progress::json, likeness
+               created_at, changed_at, due_at, is_open, request, progress, likeness
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
                     $8::text[], $9::timestamptz[], $10::timestamptz[], $11::timestamptz[], $12::boolean[],
                     $13::text[], $14::text[], $15::uuid[])
@@ -39,7 +39,7 @@ settle_store::statements! {
               AND alike.created_at > payments.created_at - $16 * interval '1 second'
             LIMIT 1)";
     hot STORED = "
-        SELECT p.merchant_id, p.payment_id, p.payin_source, p.payin_reference, p.request::text
+        SELECT p.merchant_id, p.payment_id, p.payin_source, p.payin_reference, p.request
         FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, payment_id)
         JOIN payments AS p USING (merchant_id, payment_id)";
 }
