@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 /// Entries that do not belong to the repository: those of `.gitignore`, and git's own folder.
-const NOT_OURS: &[&str] = &[".git", "target", "data"];
+const NOT_OURS: &[&str] = &[".git", "target", ".cache", "data"];
 
 /// A text file.
 pub struct File {
