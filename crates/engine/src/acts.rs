@@ -6,7 +6,8 @@
 //!
 //! Whoever says that something was not done asks the provider first never to begin it: the provider's word,
 //! not the operator's, then decides. If it says that what it did has come back, both say the same: the money
-//! is not where it was sent.
+//! is not where it was sent. Whoever lets money go out again has the provider asked first about what it had
+//! refused (`acts/doubts.rs`).
 
 use std::sync::Arc;
 
@@ -23,7 +24,10 @@ use crate::wake::EngineWake;
 use crate::words;
 use crate::writer::Written;
 
+mod doubts;
 pub mod proposals;
+
+use doubts::Doubt;
 
 /// How often an act is decided anew because somebody else has changed the payment meanwhile.
 const STALE_MAX: u32 = 8;
@@ -203,6 +207,15 @@ async fn decided(
     let now = means.clock.now();
     // Judged before the provider is asked: an act that is not allowed has no effect anywhere.
     let mut advance = Advance::acted(case.clone(), deed, told.as_ref(), now)?;
+    match doubts::settled(means, &case, deed.act).await? {
+        Doubt::None => {}
+        Doubt::Stale => return Ok(None),
+        Doubt::Moved(moved) => {
+            // Where the payment is now says why. If nothing else does, the provider is at it.
+            Advance::acted(*moved, deed, told.as_ref(), now)?;
+            return Err(ActError::StillProcessing);
+        }
+    }
     let is_converted = deed.act == Act::Resolve(Outcome::Converted);
     if people == People::One && is_converted && advance.is_off_quote() {
         return Err(ActError::OffQuote);

@@ -79,7 +79,7 @@ async fn assert_not_paid_and_paid_again(world: &World, payment: PaymentId) {
     assert_books_agree(world).await;
 }
 
-async fn assert_books_agree(world: &World) {
+pub(crate) async fn assert_books_agree(world: &World) {
     let checked = settle_engine::books::check(&*world.store, &*world.clock).await.unwrap();
     assert_eq!(checked.disagreements, []);
 }

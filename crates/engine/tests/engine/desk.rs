@@ -33,6 +33,10 @@ pub enum Lie {
     Pending,
     /// Refuses for good.
     Refuse,
+    /// Refuses, and executes when it is looked up once more than so many times.
+    Flip(u32),
+    /// Refuses, says at the first look-up that it is at it, and executes at the second.
+    FlipToPending,
     /// Refuses because the quote has expired.
     Expired,
     /// The wallet is out of gas.
@@ -61,6 +65,7 @@ struct Inner {
     questions: usize,
     quotes: u32,
     is_silent: bool,
+    is_deaf: bool,
     is_slow: bool,
     /// What it calls its memory, if that is not the first one.
     instance: Option<&'static str>,
@@ -171,6 +176,11 @@ impl Desk {
         }
     }
 
+    /// Whether voids get no answer from now on, and no effect.
+    pub fn deaf(&self, is_deaf: bool) {
+        self.inner().is_deaf = is_deaf;
+    }
+
     /// Whether look-ups get no answer from now on.
     pub fn silent(&self, is_silent: bool) {
         self.inner().is_silent = is_silent;
@@ -243,6 +253,14 @@ fn problem(code: ProblemCode, reason: Option<&str>) -> Problem {
     Problem { code, reason: reason.map(str::to_owned), operation_id: None }
 }
 
+fn refused(kind: OperationKind) -> Seen<Operation> {
+    let code = match kind {
+        OperationKind::Conversion => ProblemCode::ConversionRefused,
+        OperationKind::Payout | OperationKind::Refund => ProblemCode::PayoutRefused,
+    };
+    Seen::Refused(problem(code, None))
+}
+
 impl Desk {
     /// Takes a request: what it does, and what it would answer.
     fn take(&self, kind: OperationKind, id: Uuid, body: &[u8]) -> Seen<Operation> {
@@ -275,12 +293,15 @@ impl Desk {
                 inner.pending.insert(id, 0);
                 Seen::Answered(pending)
             }
-            Some(Lie::Refuse) => {
-                let code = match kind {
-                    OperationKind::Conversion => ProblemCode::ConversionRefused,
-                    OperationKind::Payout | OperationKind::Refund => ProblemCode::PayoutRefused,
-                };
-                Seen::Refused(problem(code, None))
+            Some(Lie::Refuse) => refused(kind),
+            Some(Lie::Flip(looks)) => {
+                inner.late.insert(id, (looks, kind, body));
+                refused(kind)
+            }
+            Some(Lie::FlipToPending) => {
+                inner.known.insert(id, operation(kind, id, &body, OperationStatus::Pending, false));
+                inner.pending.insert(id, 0);
+                refused(kind)
             }
             Some(Lie::Expired) => {
                 Seen::Refused(problem(ProblemCode::ConversionRefused, Some(Problem::QUOTE_EXPIRED)))
@@ -342,6 +363,9 @@ impl Provider for Desk {
         let mut kept_back = self.voids_kept_back.subscribe();
         kept_back.wait_for(|kept| !kept).await.expect("the desk lives");
         let mut inner = self.inner();
+        if inner.is_deaf {
+            return Seen::NoAnswer(LostFault::Closed);
+        }
         if let Some(known) = inner.known.get(&id).cloned() {
             return Seen::Answered(known);
         }

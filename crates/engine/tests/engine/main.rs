@@ -20,6 +20,7 @@ mod books;
 mod crowds;
 mod damaged;
 mod desk;
+mod doubts;
 mod memories;
 mod notices;
 mod reconcile;

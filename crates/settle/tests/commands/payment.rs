@@ -16,6 +16,7 @@ use crate::sandbox::Running;
 on_both_stores! {
     a_payment_is_quoted_converted_paid_out_and_settled,
     a_payout_for_less_is_found_explained_and_resolved,
+    a_payout_that_was_refused_and_made_is_not_made_again,
     what_cannot_be_undone_needs_two_people_if_the_settings_say_so,
     another_destination_always_needs_two_people,
     a_pause_holds_after_a_restart,
@@ -174,6 +175,31 @@ fn a_payout_for_less_is_found_explained_and_resolved(settle: &mut Settle) {
         "paid",
     ]);
     assert!(again.failed().contains("the payment has changed since"), "{again:?}");
+}
+
+fn a_payout_that_was_refused_and_made_is_not_made_again(settle: &mut Settle) {
+    let shop = Shop::open(settle);
+    let payment = shop.create("pix-1", "sandbox:flip:1s");
+    shop.wait_for(&payment, "failed");
+    let start = Instant::now();
+    while shop.executed("payout") == 0 {
+        assert!(start.elapsed() < PATIENCE);
+    }
+    let refused = shop.act(&payment, "retry", &[]);
+    assert!(refused.failed().contains("payout_outcome_unknown, 409"), "{refused:?}");
+    let shown = shop.show(&payment);
+    assert_eq!(shown["late"], json!({ "kind": "payout", "moved": true }), "{shown:#}");
+    let told = shop.told(&payment);
+    for words in [
+        "what a payout moved after all is astray",
+        "an operation was made after the payment had gone on without it (payout_outcome_unknown)",
+        "--outcome paid if it is this payment's own, or not_paid if it is not",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    let resolved = shop.act(&payment, "resolve", &["--outcome", "paid"]);
+    assert!(resolved.ok().contains("State     completed"), "{resolved:?}");
+    assert_eq!((shop.executed("payout"), shop.executed("refund")), (1, 0));
 }
 
 /// The refund of a payment that the provider refused.

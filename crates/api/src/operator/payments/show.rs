@@ -69,6 +69,9 @@ pub(in super::super) struct Payment {
     /// What the operator earns on it, from the conversion on. No merchant sees it.
     #[schema(required)]
     pricing: Option<Pricing>,
+    /// What moved, or may move, after the payment had gone on without it.
+    #[schema(required)]
+    late: Option<Late>,
     operations: Vec<Operation>,
     timeline: Vec<Line>,
 }
@@ -88,6 +91,16 @@ struct Pricing {
     /// What the house had to add.
     #[schema(value_type = String)]
     shortfall: Decimal,
+}
+
+/// An operation that counted as not done, and was done after all, or may be.
+#[derive(Serialize, ToSchema)]
+#[schema(as = LateOperation)]
+struct Late {
+    #[schema(value_type = String, examples("payout"))]
+    kind: OperationKind,
+    /// Whether it is known to have moved: then the money is astray. If not, it may yet.
+    moved: bool,
 }
 
 /// One thing asked of a provider.
@@ -246,6 +259,7 @@ pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result
             commission: split.commission,
             shortfall: split.shortfall,
         }),
+        late: payment.late.map(|late| Late { kind: late.kind, moved: late.moved }),
         operations: operations.collect(),
         timeline,
     };

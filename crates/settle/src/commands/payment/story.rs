@@ -3,6 +3,9 @@
 
 use serde_json::Value;
 
+#[cfg(test)]
+mod tests;
+
 /// The whole story, or of a proposal who must approve it.
 pub(super) fn told(shown: &Value) -> String {
     let mut parts = Vec::new();
@@ -95,18 +98,68 @@ fn heading(shown: &Value) -> String {
     .join("\n")
 }
 
-/// Where the money is, by the state.
-fn place_of_money(shown: &Value) -> &'static str {
-    match text(shown, "state") {
-        "received" | "quoted" => "on our incoming account",
-        "converting" => "in flight at the provider, being converted",
-        "converted" => "on our outgoing account, reserved for this payment",
-        "paying_out" => "in flight to the merchant",
-        "completed" => "with the merchant",
-        "failed" => "with us",
-        "refunding" => "in flight back to the payer",
-        "refunded" => "back at the payer",
+/// Where the money is: by the state, and by what moved without the payment.
+fn place_of_money(shown: &Value) -> String {
+    let late = Late::of(shown).filter(|late| late.moved);
+    let place = match (text(shown, "state"), late) {
+        ("received" | "quoted", _) => "on our incoming account",
+        ("converting", _) => "in flight at the provider, being converted",
+        ("converted", _) => "on our outgoing account, reserved for this payment",
+        ("paying_out", _) => "in flight to the merchant",
+        ("completed", _) => "with the merchant",
+        ("failed", _) => "with us",
+        ("refunding", _) => "in flight back to the payer",
+        ("refunded", _) => "back at the payer",
+        (_, Some(_)) => "not as it should be: nothing more is sent until a person decides",
         _ => "not known: nothing more is sent until it is",
+    };
+    match late.map(|late| late.kind) {
+        Some("conversion") => format!("{place}; a conversion was made beside it, for the house"),
+        Some(kind) => format!("{place}; what a {kind} moved after all is astray"),
+        None => place.to_owned(),
+    }
+}
+
+/// What moved, or may move, after the payment had gone on without it.
+#[derive(Clone, Copy)]
+struct Late<'a> {
+    kind: &'a str,
+    moved: bool,
+}
+
+impl<'a> Late<'a> {
+    fn of(shown: &'a Value) -> Option<Late<'a>> {
+        let kind = shown["late"]["kind"].as_str()?;
+        Some(Late { kind, moved: shown["late"]["moved"] == true })
+    }
+
+    /// What an operator does about it.
+    fn remedy(self, state: &str, which: &str) -> Option<String> {
+        let Late { kind, moved } = self;
+        let told = match (state, moved) {
+            ("completed" | "refunded", true) => format!(
+                "money is astray: the {kind} was made after the payment had gone on without it. Get it back from \
+                 whoever has it;\n  nothing more is sent for this payment"
+            ),
+            ("completed" | "refunded", false) => format!(
+                "nothing yet: a {kind} that the payment went on without may still be made. The engine looks it up, and \
+                 alerts you if it is"
+            ),
+            ("needs_review", _) => {
+                let (done, not_done) = match kind {
+                    "conversion" => ("converted", "not_converted"),
+                    "refund" => ("refunded", "not_refunded"),
+                    _ => ("paid", "not_paid"),
+                };
+                let may = if moved { "was" } else { "may be" };
+                format!(
+                    "a {kind} that the payment went on without {may} made after all: ask the provider, then settle payment \
+                     resolve {which}\n  --outcome {done} if it is this payment's own, or {not_done} if it is not, or came back"
+                )
+            }
+            _ => return None,
+        };
+        Some(told)
     }
 }
 
@@ -159,6 +212,11 @@ fn happened(shown: &Value, step: &Value) -> String {
     let reason = step["reason"].as_str();
     let because = reason.map_or_else(String::new, |reason| format!(" ({reason})"));
     let (from, to) = (step["from"].as_str(), text(step, "to"));
+    if moved_late(step) {
+        return format!(
+            "an operation was made after the payment had gone on without it{because}; nothing more is sent"
+        );
+    }
     match (from, to) {
         (None, _) => {
             format!("{} {} came in", text(shown, "incoming_amount"), text(shown, "incoming_currency"))
@@ -191,6 +249,16 @@ fn happened(shown: &Value, step: &Value) -> String {
     }
 }
 
+/// Whether the step books what moved after the payment had gone on without it.
+fn moved_late(step: &Value) -> bool {
+    let stops = step["to"] == "needs_review" || step["from"] == step["to"];
+    let books = |posting: &Value| {
+        posting["account"] == "inventory"
+            || posting["account"] == "astray" && !text(posting, "amount").starts_with('-')
+    };
+    stops && list(step, "postings").iter().any(books)
+}
+
 fn operation(operation: &Value) -> String {
     format!(
         "{} {}: {} by {}, {} there, operation {}",
@@ -211,6 +279,9 @@ fn remedy(shown: &Value) -> String {
         text(shown, "payment_id"),
         shown["version"]
     );
+    if let Some(told) = Late::of(shown).and_then(|late| late.remedy(text(shown, "state"), &which)) {
+        return told;
+    }
     match (text(shown, "state"), shown["reason"].as_str(), shown["blocked"].as_str()) {
         ("completed", ..) => {
             "nothing: the merchant has it. If it comes back: settle payment returned …".to_owned()

@@ -1,0 +1,126 @@
+//! What a provider refused and did all the same is not done a second time: whoever retries or refunds has it
+//! asked first.
+
+use settle_domain::error_code::ErrorCode;
+use settle_domain::ids::PaymentId;
+use settle_domain::operation::OperationStatus;
+use settle_domain::payment::{Act, Outcome, StateName};
+use settle_engine::acts::People;
+use settle_provider::wire::OperationKind as Asked;
+use settle_store::conformance::ScratchStore;
+
+use crate::acts::{act_now, assert_books_agree};
+use crate::desk::Lie;
+use crate::notices::do_by_hand;
+use crate::world::World;
+
+settle_testing::on_both_stores! {
+    a_refused_payout_that_was_made_is_not_made_again,
+    a_refused_conversion_that_was_made_is_not_made_again,
+    a_refused_refund_that_was_made_is_not_paid_out,
+    a_refused_payout_that_the_provider_is_at_again_is_waited_for,
+    what_was_given_up_is_asked_about_too,
+    a_provider_that_says_nothing_new_lets_the_act_go_on,
+}
+
+/// The act is refused with the code, nothing was sent for it, and a person must look.
+async fn assert_halts(world: &World, payment: PaymentId, act: Act, code: ErrorCode) {
+    let sends = world.desk.sends();
+    let refused = act_now(world, payment, act, People::One).await;
+    assert_eq!(refused.map(|_| ()).map_err(|error| error.code()), Err(code), "{act:?}");
+    assert_eq!(world.row(payment).await.standing.state, StateName::NeedsReview, "{act:?}");
+    assert_eq!(world.desk.sends(), sends, "{act:?}");
+    assert_books_agree(world).await;
+}
+
+async fn a_refused_payout_that_was_made_is_not_made_again(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor("BRL", "USDC", "0").await;
+    for (number, act) in [Act::Retry, Act::Refund].into_iter().enumerate() {
+        world.desk.lies(Asked::Payout, &[Lie::Flip(0)]);
+        let payment = world.receive(world.order(&number.to_string(), "USDC")).await.unwrap();
+        assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+        assert_halts(&world, payment, act, ErrorCode::PayoutOutcomeUnknown).await;
+        assert_eq!(world.operations(payment).await[1].status, OperationStatus::Succeeded, "it is on record");
+        do_by_hand(&world, payment, Act::Resolve(Outcome::Paid)).await;
+        assert_eq!(world.row(payment).await.standing.state, StateName::Completed);
+        assert_eq!(world.desk.executed(Asked::Payout).len(), number + 1, "each once");
+        assert_eq!((world.desk.executed(Asked::Refund).len(), world.settled().await), (0, number + 1));
+        assert_books_agree(&world).await;
+    }
+}
+
+async fn a_refused_conversion_that_was_made_is_not_made_again(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor("BRL", "USDC", "0").await;
+    for (number, act) in [Act::Retry, Act::Refund].into_iter().enumerate() {
+        world.desk.lies(Asked::Conversion, &[Lie::Flip(0)]);
+        let payment = world.receive(world.order(&number.to_string(), "USDC")).await.unwrap();
+        assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+        assert_halts(&world, payment, act, ErrorCode::ConversionOutcomeUnknown).await;
+        do_by_hand(&world, payment, Act::Resolve(Outcome::Converted)).await;
+        assert_eq!(world.go(payment).await.standing.state, StateName::Completed, "it was the payment's own");
+        assert_eq!(world.desk.executed(Asked::Conversion).len(), number + 1, "each once");
+        assert_eq!(world.desk.executed(Asked::Refund).len(), 0);
+        assert_books_agree(&world).await;
+    }
+}
+
+/// The payer has the money back: a retry would pay the merchant as well.
+async fn a_refused_refund_that_was_made_is_not_paid_out(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.lies(Asked::Refund, &[Lie::Flip(0), Lie::Flip(0)]);
+    let payment = world.paying(&[Lie::Refuse]).await;
+    world.go(payment).await;
+    do_by_hand(&world, payment, Act::Refund).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    assert_halts(&world, payment, Act::Retry, ErrorCode::PayoutOutcomeUnknown).await;
+    // Before a conversion it is the same.
+    world.desk.lies(Asked::Conversion, &[Lie::Refuse]);
+    let payment = world.receive(world.order("unconverted", "USDC")).await.unwrap();
+    world.go(payment).await;
+    do_by_hand(&world, payment, Act::Refund).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    assert_halts(&world, payment, Act::Retry, ErrorCode::PayoutOutcomeUnknown).await;
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 0);
+}
+
+async fn a_refused_payout_that_the_provider_is_at_again_is_waited_for(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::FlipToPending]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    assert_halts(&world, payment, Act::Retry, ErrorCode::PayoutOutcomeUnknown).await;
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Accepted);
+    world.go_when_due(payment).await;
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Succeeded, "it is looked up");
+    do_by_hand(&world, payment, Act::Resolve(Outcome::Paid)).await;
+    assert_eq!((world.desk.executed(Asked::Payout).len(), world.settled().await), (1, 1));
+    assert_books_agree(&world).await;
+}
+
+/// Two people said that the payout was not made, while its provider gave no answer.
+async fn what_was_given_up_is_asked_about_too(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Lost]).await;
+    world.go(payment).await;
+    world.desk.deaf(true);
+    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+    world.desk.deaf(false);
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::GivenUp);
+    assert_halts(&world, payment, Act::Retry, ErrorCode::PayoutOutcomeUnknown).await;
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 1);
+}
+
+async fn a_provider_that_says_nothing_new_lets_the_act_go_on(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Refuse, Lie::Refuse]).await;
+    world.go(payment).await;
+    let look_ups = world.desk.look_ups();
+    do_by_hand(&world, payment, Act::Retry).await;
+    assert_eq!(world.desk.look_ups(), look_ups + 1, "it says that there is none");
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    world.desk.silent(true);
+    do_by_hand(&world, payment, Act::Retry).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed, "its refusal was its word");
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 1);
+}

@@ -1,0 +1,58 @@
+//! What a payment's story says where nothing went as usual.
+
+use serde_json::{Value, json};
+
+use super::told;
+
+/// A payment that the payer has back.
+fn refunded(late: &Value) -> Value {
+    json!({
+        "payment_id": "p", "merchant_id": "m", "version": 9, "state": "refunded", "reason": null,
+        "blocked": null, "late": late, "incoming_amount": "1000.00", "incoming_currency": "BRL",
+        "timeline": [
+            {"at": "2026-11-16T12:00:00Z", "from": "refunding", "to": "refunded", "by": "engine"},
+        ],
+    })
+}
+
+#[test]
+fn what_moved_without_its_payment_is_told() {
+    let usual = told(&refunded(&Value::Null));
+    assert!(usual.contains("nothing: the payer has it back") && !usual.contains("astray"), "{usual}");
+    let mut moved = refunded(&json!({"kind": "payout", "moved": true}));
+    let lines = moved["timeline"].as_array_mut().unwrap();
+    lines.push(json!({
+        "at": "2026-11-16T13:00:00Z", "from": "refunded", "to": "refunded", "by": "engine",
+        "postings": [
+            {"account": "house_loss", "asset": "USDC", "amount": "-181.149631"},
+            {"account": "astray", "asset": "USDC", "amount": "181.149631"},
+        ],
+    }));
+    let moved = told(&moved);
+    for words in [
+        "Money     back at the payer; what a payout moved after all is astray",
+        "13:00:00  an operation was made after the payment had gone on without it",
+        "money is astray: the payout was made after the payment had gone on without it",
+    ] {
+        assert!(moved.contains(words), "{words}: {moved}");
+    }
+    assert!(!moved.contains("nothing: the payer has it back"), "{moved}");
+    let may_move = told(&refunded(&json!({"kind": "payout", "moved": false})));
+    assert!(may_move.contains("a payout that the payment went on without may still be made"), "{may_move}");
+}
+
+#[test]
+fn a_late_operation_is_decided_by_its_own_outcomes() {
+    for (kind, done, not_done) in [
+        ("conversion", "converted", "not_converted"),
+        ("payout", "paid", "not_paid"),
+        ("refund", "refunded", "not_refunded"),
+    ] {
+        let mut halted = refunded(&json!({"kind": kind, "moved": true}));
+        halted["state"] = json!("needs_review");
+        halted["reason"] = json!("payout_outcome_unknown");
+        let told = told(&halted);
+        let words = format!("--outcome {done} if it is this payment's own, or {not_done} if it is not");
+        assert!(told.contains(&words) && !told.contains("not known:"), "{told}");
+    }
+}
