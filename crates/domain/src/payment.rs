@@ -68,7 +68,7 @@ pub struct Payment {
     pub late: Option<Late>,
     /// The version of the corridor at its first quote.
     pub corridor_version: Option<CorridorVersion>,
-    /// The provider of its operations.
+    /// The provider of its next operation, from a quote on; a retry that begins anew binds it to none.
     pub provider: Option<ProviderName>,
     /// The frozen amounts. An expired quote stays until the next replaces it: an operation of it may be late.
     pub quote: Option<FrozenQuote>,

@@ -162,10 +162,12 @@ async fn read(
         return Err(ActError::stale(&case));
     }
     let corridor = means.corridor(&case).await?;
-    if deed.act == Act::Refund && case.payment.provider.is_none() {
+    if deed.act == Act::Refund
+        && case.payment.provider.is_none()
+        && let Some(kept) = &corridor
+    {
         // It failed before its first quote: what came in goes back through the provider of its corridor.
-        case.payment.provider =
-            corridor.as_ref().map(|known| known.versioned.corridor.terms().provider.clone());
+        case.payment.provider = Some(means.present_provider(&case, kept).await?);
     }
     Ok((case, corridor))
 }

@@ -367,7 +367,7 @@ impl Advance {
     /// What the engine does next with the payment.
     fn go_on(&mut self, place: usize, class: Class, told: &Told<'_>) -> Result<(), Stuck> {
         match self.case.payment.state {
-            PaymentState::Converted if told.may_send && told.instance.is_some() => {
+            PaymentState::Converted if told.may_send && told.instance.is_some() && self.is_own(place) => {
                 self.pay_out(told.instance.clone())
             }
             PaymentState::Received | PaymentState::Converted => {
@@ -396,6 +396,11 @@ impl Advance {
                 Ok(())
             }
         }
+    }
+
+    /// Whether what was learnt of an operation comes from the provider that the payment is bound to.
+    fn is_own(&self, place: usize) -> bool {
+        self.case.payment.provider.as_ref() == Some(&self.case.operations[place].operation.provider)
     }
 
     /// The engine looks again after a wait.

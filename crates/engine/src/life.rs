@@ -204,9 +204,9 @@ impl Means {
         let Some(corridor) = self.corridor(&case).await? else {
             return Ok(Advance::unquoted(case, QuoteRefusal::CurrencyNotEnabled, now)?);
         };
-        let terms = corridor.versioned.corridor.terms();
-        let Some(station) = self.providers.find(&terms.provider) else {
-            tracing::warn!(provider = %terms.provider, "a corridor names a provider that the settings do not have");
+        let provider = self.quoting_provider(&case, &corridor).await?;
+        let Some(station) = self.providers.find(&provider) else {
+            tracing::warn!(%provider, "a corridor names a provider that the settings do not have");
             return Ok(Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now));
         };
         if !station.may_send() {
@@ -217,7 +217,7 @@ impl Means {
             return Ok(Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now));
         }
         if corridor.versioned.corridor.skips_conversion() {
-            return Ok(Advance::unconverted(case, &corridor, station.instance(), now)?);
+            return Ok(Advance::unconverted(case, (&corridor, &provider), station.instance(), now)?);
         }
         let order = &case.payment.order;
         let request = QuoteRequest {
@@ -229,7 +229,9 @@ impl Means {
         let seen = station.quote(&request).await;
         let now = self.clock.now();
         match words::of_quote(seen) {
-            Quoted::Offer(offer) => Ok(Advance::quoted(case, &corridor, offer, station.instance(), now)?),
+            Quoted::Offer(offer) => {
+                Ok(Advance::quoted(case, (&corridor, &provider), offer, station.instance(), now)?)
+            }
             Quoted::Refused(refusal) => Ok(Advance::unquoted(case, refusal, now)?),
             Quoted::Blocked(blocked) => Ok(Advance::waits(case, Some(blocked), self.waits, now)),
         }
@@ -404,6 +406,29 @@ impl Means {
             }
             (_, newest) => Ok(newest),
         }
+    }
+
+    /// The provider that is asked for a quote: the one that the payment is bound to since it began, or began
+    /// again; if to none, the corridor's present one, whichever version the payment keeps.
+    async fn quoting_provider(&self, case: &Case, corridor: &StoredCorridor) -> StoreResult<ProviderName> {
+        match &case.payment.provider {
+            Some(provider) => Ok(provider.clone()),
+            None => self.present_provider(case, corridor).await,
+        }
+    }
+
+    /// The provider of the newest version of the payment's corridor.
+    pub(crate) async fn present_provider(
+        &self,
+        case: &Case,
+        kept: &StoredCorridor,
+    ) -> StoreResult<ProviderName> {
+        let of = |corridor: &StoredCorridor| corridor.versioned.corridor.terms().provider.clone();
+        if case.payment.corridor_version.is_none() {
+            return Ok(of(kept));
+        }
+        let newest = self.corridors.newest(&*self.store, corridor_key(case)).await?;
+        Ok(of(newest.as_deref().unwrap_or(kept)))
     }
 
     fn station(&self, case: &Case) -> Option<&Arc<Station>> {

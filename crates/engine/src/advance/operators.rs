@@ -3,7 +3,7 @@
 use settle_domain::actor::Actor;
 use settle_domain::ledger::Held;
 use settle_domain::money::Decimal;
-use settle_domain::operation::{Memory, OperationRequest, OperationStatus, Report};
+use settle_domain::operation::{Memory, OperationKind, OperationRequest, OperationStatus, Report};
 use settle_domain::payment::{
     Act, FieldFault, Mark, Outcome, PaymentEvent, PaymentState, Problem, Review, checked_amount,
 };
@@ -56,6 +56,15 @@ impl Advance {
                 Mark::GivenUp => Errand::LookUp,
             };
             advance.learnt.insert(place);
+            if mark == Mark::Adopted(OperationKind::Conversion) {
+                // What it bought lies there, whoever the payment was bound to meanwhile.
+                advance.case.payment.provider =
+                    Some(advance.case.operations[place].operation.provider.clone());
+            }
+        }
+        if deed.act == Act::Retry && advance.case.payment.state == PaymentState::Received {
+            // It begins anew: the next quote binds it to the corridor's present provider.
+            advance.case.payment.provider = None;
         }
         match advance.case.payment.state {
             PaymentState::Refunding(_) => advance.pay_back()?,

@@ -1,8 +1,14 @@
 //! Advances by a quote: the amounts are frozen, or there is none.
+//!
+//! A payment keeps the terms of its first quote, whatever its corridor says later: fees and spread are what
+//! the merchant was promised. Whom it is converted by is no such promise. Before its first quote, and again
+//! after each retry that begins anew, that is the corridor's present provider; the quote then binds the
+//! payment to it.
 
 use settle_domain::actor::Actor;
 use settle_domain::operation::OperationRequest;
 use settle_domain::payment::{PaymentEvent, QuoteRefusal};
+use settle_domain::provider::ProviderName;
 use settle_domain::quote::{FixedSide, QuoteFault};
 use settle_domain::quoting::{ProviderQuote, QuotingFault, Split, freeze, freeze_unconverted};
 use settle_domain::time::Timestamp;
@@ -15,7 +21,7 @@ impl Advance {
     /// A provider gave a quote: the amounts are frozen, and the conversion is prepared.
     pub fn quoted(
         case: Case,
-        corridor: &StoredCorridor,
+        (corridor, provider): (&StoredCorridor, &ProviderName),
         offer: ProviderQuote,
         instance: Option<String>,
         now: Timestamp,
@@ -33,7 +39,7 @@ impl Advance {
                 let note = (wanted.outgoing_target.is_some() && frozen.fixed_side == FixedSide::Incoming)
                     .then_some("what came in is not what the target asks for: the incoming side is fixed");
                 advance.case.payment.quote = Some(frozen);
-                advance.agree(corridor);
+                advance.agree(corridor, provider);
                 let quote_id = offer.quote_id.clone();
                 advance.case.offer = Some(offer);
                 advance.is_priced = true;
@@ -59,7 +65,7 @@ impl Advance {
     /// What came in is what goes out: the amounts are frozen at a rate of 1, and the payout is prepared.
     pub fn unconverted(
         case: Case,
-        corridor: &StoredCorridor,
+        (corridor, provider): (&StoredCorridor, &ProviderName),
         instance: Option<String>,
         now: Timestamp,
     ) -> Result<Advance, Stuck> {
@@ -69,7 +75,7 @@ impl Advance {
             Ok(frozen) => {
                 advance.case.payment.split = Some(Split::unconverted(&frozen)?);
                 advance.case.payment.quote = Some(frozen);
-                advance.agree(corridor);
+                advance.agree(corridor, provider);
                 advance.is_priced = true;
                 advance.step(PaymentEvent::Quoted, None, None)?;
                 advance.step(PaymentEvent::ConversionSkipped, None, None)?;
@@ -88,10 +94,10 @@ impl Advance {
         Ok(advance)
     }
 
-    fn agree(&mut self, corridor: &StoredCorridor) {
+    fn agree(&mut self, corridor: &StoredCorridor, provider: &ProviderName) {
         let payment = &mut self.case.payment;
         payment.corridor_version.get_or_insert(corridor.versioned.version);
-        payment.provider = Some(corridor.versioned.corridor.terms().provider.clone());
+        payment.provider = Some(provider.clone());
     }
 
     fn refuse_quote(&mut self, fault: QuotingFault) -> Result<(), Stuck> {

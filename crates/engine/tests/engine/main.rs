@@ -24,6 +24,7 @@ mod doubts;
 mod memories;
 mod notices;
 mod reconcile;
+mod retries;
 mod rules;
 mod runner;
 mod watch;
@@ -276,7 +277,9 @@ async fn a_send_that_somebody_else_began_is_looked_up_first(scratch: ScratchStor
         rate: Some("5.43".parse().unwrap()),
         expires_at: at(60),
     };
-    let advance = Advance::quoted(case, &corridor, offer, Some("one".to_owned()), at(1)).unwrap();
+    let advance =
+        Advance::quoted(case, (&corridor, &"desk".parse().unwrap()), offer, Some("one".to_owned()), at(1))
+            .unwrap();
     world.writer.write(advance, world.lease).await.unwrap();
     let row = world.go(payment).await;
     assert_eq!(world.desk.sends(), 0, "not sent by who did not commit it");
@@ -298,7 +301,8 @@ async fn a_quote_that_would_fill_the_books_is_refused(scratch: ScratchStore) {
             rate: None,
             expires_at: at(60),
         };
-        let advance = Advance::quoted(case.clone(), &corridor, offer, None, at(1)).unwrap();
+        let advance =
+            Advance::quoted(case.clone(), (&corridor, &"desk".parse().unwrap()), offer, None, at(1)).unwrap();
         (advance.case.payment.state.name(), advance.case.payment.reason)
     };
     assert_eq!(state(&"9".repeat(24)), (StateName::Converting, None));

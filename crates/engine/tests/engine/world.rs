@@ -88,8 +88,9 @@ impl World {
         World { store, desk, other_desk, means, writer, clock, merchant, wake, lease: None, _presence: None }
     }
 
-    /// The engine begins anew: what it knew of its providers is forgotten.
+    /// The engine begins anew: what it knew of its providers and corridors is forgotten.
     pub(crate) fn restart(&mut self) {
+        self.means.corridors = Corridors::default();
         self.means.providers = providers(&self.desk, &self.other_desk, &self.clock);
     }
 
