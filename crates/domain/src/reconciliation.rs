@@ -11,6 +11,8 @@ named! {
         UnknownToThem = "unknown_to_them",
         /// Another amount, asset or kind.
         OtherAmounts = "other_amounts",
+        /// Another name for it than the one that we hold.
+        OtherReference = "other_reference",
         /// Money came back.
         Returned = "returned",
         /// The provider says that it was done, and we did not hold it so.
@@ -30,6 +32,7 @@ impl FindingKind {
             Self::UnknownToUs => "the provider has it, and we never asked for it",
             Self::UnknownToThem => "the provider does not list what it had accepted",
             Self::OtherAmounts => "the provider says another amount, asset or kind than we hold",
+            Self::OtherReference => "the provider calls it by another reference than we hold",
             Self::Returned => "the provider says that the money came back",
             Self::SucceededThere => "the provider says that it was done, and we did not hold it so",
             Self::RefusedThere => "the provider says that it was refused, and we hold it to be done",

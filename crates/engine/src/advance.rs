@@ -300,11 +300,14 @@ impl Advance {
         let (kind, id) = (tracked.operation.request.kind(), tracked.operation.operation_id);
         let ruling = classify(kind, tracked.operation.memory, seen, told.window, sends);
         self.class = Some((kind, ruling.class));
+        let was_done =
+            matches!(tracked.operation.memory.status, OperationStatus::Succeeded | OperationStatus::Returned);
         let is_news = tracked.operation.memory.status != ruling.memory.status;
         tracked.operation.memory = ruling.memory;
         if let Some(report) = report {
             let operation = &mut tracked.operation;
-            if report.provider_reference.is_some() {
+            // What is done keeps its name: the merchant's record has it. Reconciliation finds another.
+            if report.provider_reference.is_some() && !(was_done && operation.provider_reference.is_some()) {
                 operation.provider_reference.clone_from(&report.provider_reference);
             }
             if ruling.memory.status == OperationStatus::Succeeded {

@@ -176,8 +176,8 @@ pub(super) async fn list_reports(
 pub(super) struct Finding {
     #[schema(value_type = Uuid)]
     operation_id: OperationId,
-    /// `unknown_to_us`, `unknown_to_them`, `other_amounts`, `returned`, `succeeded_there`, `refused_there` or
-    /// `pending_there`.
+    /// `unknown_to_us`, `unknown_to_them`, `other_amounts`, `other_reference`, `returned`, `succeeded_there`,
+    /// `refused_there` or `pending_there`.
     #[schema(value_type = String, examples("other_amounts"))]
     kind: FindingKind,
     /// Null if we do not know the operation.

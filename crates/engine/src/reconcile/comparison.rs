@@ -29,7 +29,13 @@ pub(super) fn compare(theirs: &Operation, held: &Tracked) -> Comparison {
     let status = held.operation.memory.status;
     match (theirs.status, status) {
         (Theirs::Succeeded, Ours::Succeeded) | (Theirs::Returned, Ours::Returned) => {
-            if is_same(theirs, held) { Agrees } else { Differs(FindingKind::OtherAmounts) }
+            if !is_same(theirs, held) {
+                Differs(FindingKind::OtherAmounts)
+            } else if !is_same_reference(theirs, held) {
+                Differs(FindingKind::OtherReference)
+            } else {
+                Agrees
+            }
         }
         (Theirs::Succeeded, Ours::Returned) => Differs(FindingKind::SucceededThere),
         (Theirs::Succeeded, _) if !is_outlay(theirs, &held.operation.request) => {
@@ -61,6 +67,13 @@ fn is_same(theirs: &Operation, held: &Tracked) -> bool {
             }
             OperationRequest::Refund { .. } => true,
         }
+}
+
+/// Whether both call it the same. Somebody may have said it by hand, and the merchant's record has it: a rail
+/// finds nothing under another. Who names none does not contradict.
+fn is_same_reference(theirs: &Operation, held: &Tracked) -> bool {
+    let both = theirs.provider_reference.as_ref().zip(held.operation.provider_reference.as_ref());
+    both.is_none_or(|(theirs, ours)| theirs == ours)
 }
 
 fn is_outlay(theirs: &Operation, request: &OperationRequest) -> bool {

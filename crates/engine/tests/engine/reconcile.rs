@@ -37,6 +37,7 @@ settle_testing::on_both_stores! {
     what_we_never_asked_for_is_found,
     what_is_not_listed_is_found,
     another_amount_is_found,
+    another_reference_is_found_and_ours_stays,
     money_that_came_back_is_booked_and_found,
     what_succeeded_there_is_looked_up_and_is_no_finding,
     what_counted_as_refused_and_succeeded_is_found,
@@ -234,6 +235,28 @@ async fn another_amount_is_found(scratch: ScratchStore) {
     let (_, findings) = setup.reconcile().await;
     assert_eq!(kinds(&findings), [FindingKind::OtherAmounts, FindingKind::OtherAmounts]);
     setup.assert_told(&[AlertKind::ReconciliationFinding]).await;
+}
+
+/// The merchant's record has the first one. Who names none says nothing else.
+async fn another_reference_is_found_and_ours_stays(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let (payment, mut operations) = setup.completed().await;
+    operations[0].provider_reference = None;
+    operations[1].provider_reference = Some("another".to_owned());
+    setup.says(&operations[1]);
+    setup.lists(operations.clone());
+    let (_, findings) = setup.reconcile().await;
+    assert_eq!(kinds(&findings), [FindingKind::OtherReference]);
+    let ours = format!("\"provider_reference\":\"ref-{}\"", operations[1].operation_id);
+    assert!(findings[0].ours.as_ref().unwrap().contains(&ours), "{findings:?}");
+    setup.assert_told(&[AlertKind::ReconciliationFinding]).await;
+    // A look-up that tells the same changes nothing.
+    operations[1].status = OperationStatus::Returned;
+    setup.says(&operations[1]);
+    setup.lists(operations);
+    assert_eq!(kinds(&setup.reconcile().await.1), [FindingKind::Returned]);
+    assert!(setup.world.operations(payment).await[1].memory.contains(&ours));
+    assert_eq!(kinds(&setup.reconcile().await.1), [FindingKind::OtherReference], "they still do not agree");
 }
 
 async fn money_that_came_back_is_booked_and_found(scratch: ScratchStore) {
