@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
-use settle_domain::operation::{Answer, OperationKind, OperationStatus, Report, Seen};
+use settle_domain::operation::{Answer, Memory, OperationKind, OperationStatus, Report, Seen};
 use settle_domain::payment::{Act, FieldFault, Outcome, StateName, TransitionFault};
 use settle_store::{StoreError, StoredCorridor};
 
@@ -240,15 +240,23 @@ async fn decided(
             (Seen::Voided(Answer::Returned), _) if outcome.kind() != OperationKind::Conversion => {
                 advance.came_back(place, report.as_ref());
             }
-            // A conversion that is called returned is nothing that we understand.
-            (Seen::VoidFailed | Seen::Voided(Answer::Returned), People::One) => {
-                return Err(ActError::Unconfirmed);
-            }
-            (Seen::VoidFailed | Seen::Voided(Answer::Returned), People::Two) => {}
+            (verdict, People::One) if proves_nothing(verdict, memory) => return Err(ActError::Unconfirmed),
+            (verdict, People::Two) if proves_nothing(verdict, memory) => {}
             _ => advance = Advance::seen(case, place, verdict, report.as_ref(), told, means.clock.now())?,
         }
     }
     Ok(Some(advance))
+}
+
+/// Whether what came of a void leaves open what became of the operation: then people must say it.
+const fn proves_nothing(verdict: Seen, memory: Memory) -> bool {
+    match verdict {
+        // A conversion that is called returned is nothing that we understand.
+        Seen::VoidFailed | Seen::Voided(Answer::Returned) => true,
+        // What the provider once had and now calls not begun, it has forgotten, or refuses by our own void.
+        Seen::Voided(Answer::Refused(_)) => memory.was_accepted,
+        _ => false,
+    }
 }
 
 /// Asks the provider never to begin an operation.

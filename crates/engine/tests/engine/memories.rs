@@ -16,7 +16,7 @@ use crate::world::World;
 settle_testing::on_both_stores! {
     a_refund_is_not_sent_to_another_memory_after_a_crash,
     another_memory_does_not_refuse_what_the_first_has_paid,
-    a_void_of_what_was_forgotten_proves_nothing,
+    a_void_of_what_was_forgotten_proves_nothing_to_one_person,
 }
 
 /// The engine dies while the refund is under way, and the provider comes back with another memory.
@@ -60,17 +60,26 @@ async fn another_memory_does_not_refuse_what_the_first_has_paid(scratch: Scratch
 }
 
 /// The provider had the payout and got an older copy of its memory back, under the same name.
-async fn a_void_of_what_was_forgotten_proves_nothing(scratch: ScratchStore) {
+async fn a_void_of_what_was_forgotten_proves_nothing_to_one_person(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let payment = world.paying(&[Lie::Pending]).await;
     assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut);
     world.desk.forget("one");
     assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview);
-    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::One).await.unwrap();
-    assert_eq!(world.row(payment).await.standing.state, StateName::NeedsReview);
-    for _ in 0..3 {
+    let not_paid = Act::Resolve(Outcome::NotPaid);
+    for _ in 0..2 {
+        let alone = act_now(&world, payment, not_paid, People::One).await;
+        assert!(matches!(alone, Err(ActError::Unconfirmed)), "{alone:?}");
         let row = world.go_when_due(payment).await;
         assert_eq!(row.standing.state, StateName::NeedsReview, "a person must look");
     }
     assert_ne!(world.operations(payment).await[1].status, OperationStatus::Refused);
+    // Two people have asked the bank, which never had it.
+    act_now(&world, payment, not_paid, People::Two).await.unwrap();
+    assert_eq!(world.row(payment).await.standing.state, StateName::Failed);
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Failed);
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::GivenUp, "it is still looked up");
+    act_now(&world, payment, Act::Retry, People::One).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed);
+    assert_eq!((world.desk.executed(Asked::Payout).len(), world.settled().await), (1, 1));
 }
