@@ -4,26 +4,26 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde::Serialize;
 use settle_domain::actor::Actor;
 use settle_domain::ids::OperationId;
-use settle_domain::ledger::{Postings, postings};
+use settle_domain::ledger::Postings;
 use settle_domain::operation::{
     Backoff, Class, Memory, News, Next, Operation, OperationKind, OperationRequest, OperationStatus, Refusal,
     RefusalCode, Report, Ruling, Seen, Sends, classify,
 };
-use settle_domain::payment::{Mark, PaymentEvent, PaymentState, Transition, transition};
+use settle_domain::payment::{PaymentEvent, PaymentState};
 use settle_domain::quoting::Split;
-use settle_domain::reason::{Blocked, Reason};
+use settle_domain::reason::Blocked;
 use settle_domain::time::Timestamp;
 use settle_store::{NewSettlement, StepRow};
 
-use crate::case::{Case, Errand, Tracked, json};
+use crate::case::{Case, Errand, Tracked};
 
 mod arrivals;
 mod notices;
 mod operators;
 mod quotes;
+mod steps;
 mod stuck;
 mod told;
 mod written;
@@ -72,19 +72,6 @@ pub struct Advance {
     learnt: BTreeSet<usize>,
     is_priced: bool,
     settlement: Option<NewSettlement>,
-}
-
-/// A line of the timeline, as it is stored and shown.
-#[derive(Debug, Serialize)]
-struct Step<'a> {
-    from: Option<&'a str>,
-    to: &'a str,
-    reason: Option<Reason>,
-    operation_id: Option<OperationId>,
-    by: Actor,
-    postings: &'a Postings,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<&'a str>,
 }
 
 impl Advance {
@@ -418,73 +405,5 @@ impl Advance {
         self.follow = Follow::Wait;
         let is_watched = !self.case.watched().is_empty();
         self.case.due_at = is_watched.then(|| self.now.plus(WATCH_INTERVAL));
-    }
-
-    fn step(
-        &mut self,
-        event: PaymentEvent,
-        operation: Option<OperationId>,
-        note: Option<&str>,
-    ) -> Result<Option<Mark>, Stuck> {
-        let from = self.case.payment.state;
-        let standing = self.case.payment.standing(self.case.awaited_status());
-        let Transition { to, reason, movement, expired_quotes, late, mark, alerts } =
-            transition(&standing, event)?;
-        let mut books = self.case.payment.books();
-        books.late_bought = operation
-            .and_then(|id| self.case.position(id))
-            .and_then(|place| self.case.operations[place].operation.bought_amount);
-        let posted = postings(movement, &books)?;
-        let payment = &mut self.case.payment;
-        // A look-up that tells what is known already is no line of the timeline, and alerts nobody again.
-        let is_news = (from, payment.reason, payment.late) != (to, reason, late)
-            || !posted.lines().is_empty()
-            || note.is_some();
-        (payment.state, payment.reason, payment.expired_quotes, payment.late) =
-            (to, reason, expired_quotes, late);
-        payment.blocked = None;
-        if from.name() != to.name() {
-            self.case.changed_at = self.now;
-            self.case.tries = 0;
-        }
-        if alerts && is_news {
-            self.notice(Notice::of_step(movement));
-        }
-        if to.is_final() {
-            self.case.due_at = None;
-        }
-        if is_news {
-            self.write_step(Some(from), operation, posted, note);
-        }
-        Ok(mark)
-    }
-
-    fn write_step(
-        &mut self,
-        from: Option<PaymentState>,
-        operation_id: Option<OperationId>,
-        posted: Postings,
-        note: Option<&str>,
-    ) {
-        self.case.steps += 1;
-        self.mark_news();
-        let payment = &self.case.payment;
-        let step = Step {
-            from: from.map(|state| state.name().as_str()),
-            to: payment.state.name().as_str(),
-            reason: payment.reason,
-            operation_id,
-            by: self.by,
-            postings: &posted,
-            note,
-        };
-        self.steps.push(StepRow {
-            merchant_id: payment.order.merchant_id,
-            payment_id: payment.payment_id,
-            number: self.case.steps,
-            at: self.now,
-            step: json(&step),
-        });
-        self.postings.push(posted);
     }
 }
