@@ -11,6 +11,7 @@ use crate::provider::ProviderName;
 use crate::reason::Reason;
 
 mod classification;
+mod deviation;
 mod pace;
 mod report;
 mod request;
@@ -140,6 +141,8 @@ pub struct Operation {
     pub provider_reference: Option<String>,
     /// What a conversion bought.
     pub bought_amount: Option<Decimal>,
+    /// What the provider says that it did instead of what it was asked.
+    pub deviation: Option<String>,
 }
 
 impl OperationId {

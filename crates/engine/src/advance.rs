@@ -8,8 +8,8 @@ use settle_domain::actor::Actor;
 use settle_domain::ids::OperationId;
 use settle_domain::ledger::Postings;
 use settle_domain::operation::{
-    Backoff, Class, Memory, News, Next, Operation, OperationKind, OperationRequest, OperationStatus, Refusal,
-    RefusalCode, Report, Ruling, Seen, Sends, classify,
+    Backoff, Class, Judgement, Memory, News, Next, Operation, OperationKind, OperationRequest,
+    OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, classify,
 };
 use settle_domain::payment::{PaymentEvent, PaymentState};
 use settle_domain::quoting::Split;
@@ -173,7 +173,7 @@ impl Advance {
                 return Err(Stuck::Lacking("an outcome"));
             }
         };
-        advance.hear(kind, news, id, told)?;
+        advance.hear(kind, news, id, told, None)?;
         advance.go_on(place, Class::NothingLearnt, told)?;
         Ok(advance)
     }
@@ -240,6 +240,7 @@ impl Advance {
             memory: Memory::NEW,
             provider_reference: None,
             bought_amount: None,
+            deviation: None,
         };
         self.case.operations.push(Tracked::new(operation, instance));
         let place = self.case.operations.len() - 1;
@@ -255,12 +256,19 @@ impl Advance {
         told: &Told<'_>,
     ) -> Result<(), Stuck> {
         let is_reviewed = matches!(self.case.payment.state, PaymentState::NeedsReview(_));
+        let known = self.case.operations[place].operation.deviation.clone();
         let (kind, id, ruling) = self.rule(place, seen, report, told);
         if let Some(alarm) = ruling.alarm {
             self.notice(Notice::of_alarm(alarm));
         }
         match ruling.news {
-            Some(news) => self.hear(kind, news, id, told)?,
+            Some(news) => {
+                // Told when it stops the payment, and again only if the provider says something else.
+                let deviation = self.case.operations[place].operation.deviation.clone();
+                let is_told = seen.judgement() == Some(Judgement::Otherwise);
+                let note = deviation.filter(|said| is_told && (!is_reviewed || known.as_ref() != Some(said)));
+                self.hear(kind, news, id, told, note.as_deref())?;
+            }
             None if self.case.awaited() == Some(place) => {
                 if !is_reviewed && self.case.payment.reason != ruling.reason {
                     self.case.payment.reason = ruling.reason;
@@ -300,6 +308,13 @@ impl Advance {
             if ruling.memory.status == OperationStatus::Succeeded {
                 operation.bought_amount = report.bought_amount;
             }
+            match seen.judgement() {
+                Some(Judgement::Otherwise) => {
+                    operation.deviation = Some(report.deviation(&operation.request));
+                }
+                Some(Judgement::AsAsked) => operation.deviation = None,
+                None => {}
+            }
         }
         tracked.errand = match ruling.next {
             Next::Send => Errand::Send,
@@ -326,6 +341,7 @@ impl Advance {
         news: News,
         id: OperationId,
         told: &Told<'_>,
+        note: Option<&str>,
     ) -> Result<(), Stuck> {
         if (kind, news) == (OperationKind::Conversion, News::Succeeded) {
             let frozen = self.case.payment.quote.ok_or(Stuck::Lacking("its frozen amounts"))?;
@@ -336,7 +352,7 @@ impl Advance {
             self.case.payment.split = Some(Split::of(&frozen, &corridor.pricing, bought)?);
             self.is_priced = true;
         }
-        self.step(PaymentEvent::Operation(kind, news), Some(id), None)?;
+        self.step(PaymentEvent::Operation(kind, news), Some(id), note)?;
         if matches!(self.case.payment.state, PaymentState::Completed { is_returned: false })
             && news == News::Succeeded
         {

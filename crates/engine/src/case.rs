@@ -147,6 +147,7 @@ impl Tracked {
             instance: self.instance.clone(),
             provider_reference: self.operation.provider_reference.clone(),
             bought_amount: self.operation.bought_amount,
+            deviation: self.operation.deviation.clone(),
         })
     }
 
@@ -170,6 +171,7 @@ impl Tracked {
             },
             provider_reference: memory.provider_reference,
             bought_amount: memory.bought_amount,
+            deviation: memory.deviation,
         };
         let (age, read_at) = (row.age, Instant::now());
         Ok(Tracked { operation, errand: memory.errand, instance: memory.instance, age, read_at })

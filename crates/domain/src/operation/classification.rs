@@ -44,6 +44,19 @@ pub enum Seen {
     VoidFailed,
 }
 
+impl Seen {
+    /// Whether what the provider calls done is what was asked, if it calls it done.
+    #[must_use]
+    pub const fn judgement(self) -> Option<Judgement> {
+        match self {
+            Self::Answered(Answer::Succeeded(judgement))
+            | Self::Found(Answer::Succeeded(judgement))
+            | Self::Voided(Answer::Succeeded(judgement)) => Some(judgement),
+            _ => None,
+        }
+    }
+}
+
 /// Whether the provider still remembers the operation's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Window {

@@ -165,4 +165,6 @@ pub(super) struct StoredMemory {
     pub(super) provider_reference: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) bought_amount: Option<Decimal>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) deviation: Option<String>,
 }

@@ -22,6 +22,7 @@ settle_testing::on_both_stores! {
     so_little_that_no_rate_can_tell_it_was_not_bought,
     looking_it_up_again_does_not_refuse_an_act,
     a_look_up_while_an_operator_acts_does_not_refuse_it,
+    what_the_provider_did_otherwise_is_told_once_and_kept,
 }
 
 async fn try_act(
@@ -187,4 +188,35 @@ async fn a_look_up_while_an_operator_acts_does_not_refuse_it(scratch: ScratchSto
     let (done, ()) = tokio::join!(act, look_up);
     assert_eq!(done.unwrap().payment.state.name(), StateName::Failed);
     assert_eq!(world.row(payment).await.standing.state, StateName::Failed);
+}
+
+/// Who says that nothing was paid changes nothing of what the provider says, nor makes it forgotten.
+async fn what_the_provider_did_otherwise_is_told_once_and_kept(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Short]).await;
+    world.go(payment).await;
+    while world.row(payment).await.standing.state != StateName::NeedsReview {
+        world.go_when_due(payment).await;
+    }
+    let said = "asked to pay 181.149631 USDC to wallet of pix, \
+                the provider says that it paid 0.01 USDC to wallet of pix";
+    world.go_when_due(payment).await;
+    let not_paid = Act::Resolve(Outcome::NotPaid);
+    act_now(&world, payment, not_paid, People::One).await.unwrap();
+    assert_eq!(
+        world.row(payment).await.standing.state,
+        StateName::NeedsReview,
+        "the provider's word decides"
+    );
+    let steps = world.store.payment_steps(world.merchant, payment).await.unwrap();
+    let notes = steps.iter().map(|row| serde_json::from_str::<serde_json::Value>(&row.step).unwrap());
+    let notes: Vec<String> = notes.filter_map(|step| Some(step["note"].as_str()?.to_owned())).collect();
+    assert_eq!(notes, [said], "each look-up says the same");
+    // Without an answer two people may say it.
+    world.desk.deaf(true);
+    act_now(&world, payment, not_paid, People::Two).await.unwrap();
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    let payout = &case.operations[1].operation;
+    assert_eq!((payout.memory.status, payout.deviation.as_deref()), (OperationStatus::GivenUp, Some(said)));
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview, "it is said again");
 }

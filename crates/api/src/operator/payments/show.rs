@@ -118,6 +118,9 @@ struct Operation {
     provider: ProviderName,
     #[schema(required)]
     provider_reference: Option<String>,
+    /// What was asked, and what the provider says that it did instead, if that is something else.
+    #[schema(required)]
+    deviation: Option<String>,
 }
 
 /// A line of the timeline.
@@ -224,6 +227,7 @@ pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result
             status: operation.memory.status,
             provider: operation.provider.clone(),
             provider_reference: operation.provider_reference.clone(),
+            deviation: operation.deviation.clone(),
         }
     });
     let payment = &case.payment;

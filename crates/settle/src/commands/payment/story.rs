@@ -101,7 +101,8 @@ fn heading(shown: &Value) -> String {
 /// Where the money is: by the state, and by what moved without the payment.
 fn place_of_money(shown: &Value) -> String {
     let late = Late::of(shown).filter(|late| late.moved);
-    let place = match (text(shown, "state"), late) {
+    let is_otherwise = late.is_some() || deviates(shown);
+    let place = match (text(shown, "state"), is_otherwise) {
         ("received" | "quoted", _) => "on our incoming account",
         ("converting", _) => "in flight at the provider, being converted",
         ("converted", _) => "on our outgoing account, reserved for this payment",
@@ -110,7 +111,7 @@ fn place_of_money(shown: &Value) -> String {
         ("failed", _) => "with us",
         ("refunding", _) => "in flight back to the payer",
         ("refunded", _) => "back at the payer",
-        (_, Some(_)) => "not as it should be: nothing more is sent until a person decides",
+        (_, true) => "not where it should be: nothing more is sent until a person decides",
         _ => "not known: nothing more is sent until it is",
     };
     match late.map(|late| late.kind) {
@@ -242,6 +243,10 @@ fn happened(shown: &Value, step: &Value) -> String {
         (_, "failed") => format!("it failed{because}; we hold the money"),
         (_, "refunding") => "the refund was prepared".to_owned(),
         (_, "refunded") => "the payer has the money back".to_owned(),
+        // The engine remarks what the provider says that it did.
+        (_, "needs_review") if step["by"] == "engine" && step["note"].is_string() => {
+            format!("not what was asked was done{because}; a person must decide, nothing more is sent")
+        }
         (_, "needs_review") => {
             format!("nobody knows what became of it{because}; nothing more is sent, look-ups go on")
         }
@@ -259,9 +264,16 @@ fn moved_late(step: &Value) -> bool {
     stops && list(step, "postings").iter().any(books)
 }
 
+/// Whether the provider says of something that is not ended that it did not do what it was asked.
+fn deviates(shown: &Value) -> bool {
+    let is_open = |operation: &Value| operation["status"] == "unknown";
+    list(shown, "operations").iter().any(|known| is_open(known) && known["deviation"].is_string())
+}
+
 fn operation(operation: &Value) -> String {
+    let deviation = operation["deviation"].as_str().map_or_else(String::new, |said| format!(": {said}"));
     format!(
-        "{} {}: {} by {}, {} there, operation {}",
+        "{} {}: {} by {}, {} there, operation {}{deviation}",
         text(operation, "kind"),
         operation["attempt"],
         text(operation, "status"),
@@ -289,6 +301,11 @@ fn remedy(shown: &Value) -> String {
         ("refunded", ..) => "nothing: the payer has it back".to_owned(),
         ("failed", ..) => format!(
             "mend the cause, then settle payment retry {which}\n  or pay it back: settle payment refund {which}"
+        ),
+        ("needs_review", Some("payout_outcome_unknown"), _) if deviates(shown) => format!(
+            "agree with the provider how it is made good. Once who should have it has the whole amount: settle payment \
+             resolve {which}\n  --outcome paid, or refunded; once the provider says that it came back: not_paid, or \
+             not_refunded"
         ),
         ("needs_review", Some("conversion_outcome_unknown"), _) => format!(
             "ask the provider what became of the conversion, then settle payment resolve {which} --outcome converted \

@@ -42,6 +42,33 @@ fn what_moved_without_its_payment_is_told() {
 }
 
 #[test]
+fn what_was_done_otherwise_is_told_and_not_called_unknown() {
+    let said = "asked to pay 181.149631 USDC to wallet, the provider says that it paid 163.034667 USDC";
+    let mut short = refunded(&Value::Null);
+    short["state"] = json!("needs_review");
+    short["reason"] = json!("payout_outcome_unknown");
+    short["operations"] = json!([{"kind": "payout", "attempt": 1, "status": "unknown", "deviation": said}]);
+    short["timeline"] = json!([{
+        "at": "2026-11-16T13:00:00Z", "from": "paying_out", "to": "needs_review", "by": "engine",
+        "reason": "payout_outcome_unknown", "note": said,
+    }]);
+    let story = told(&short);
+    for words in [
+        "Money     not where it should be",
+        &format!("a person must decide, nothing more is sent: {said}"),
+        &format!("operation -: {said}"),
+        "agree with the provider how it is made good",
+    ] {
+        assert!(story.contains(words), "{words}: {story}");
+    }
+    assert!(!story.contains("nobody knows") && !story.contains("not known"), "{story}");
+    short["operations"][0]["deviation"] = Value::Null;
+    short["timeline"][0]["note"] = Value::Null;
+    let unknown = told(&short);
+    assert!(unknown.contains("nobody knows what became of it") && unknown.contains("not known"), "{unknown}");
+}
+
+#[test]
 fn a_late_operation_is_decided_by_its_own_outcomes() {
     for (kind, done, not_done) in [
         ("conversion", "converted", "not_converted"),
