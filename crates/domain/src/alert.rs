@@ -19,6 +19,8 @@ named! {
         ProviderOutOfGas = "provider_out_of_gas",
         /// A provider that does not answer: nothing is sent to it.
         ProviderCircuitOpen = "provider_circuit_open",
+        /// A provider whose memory is another than before: what it did before, it may not know.
+        ProviderMemoryChanged = "provider_memory_changed",
         /// Books that do not agree.
         BooksDisagree = "books_disagree",
         /// Something that a provider and we do not agree on.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
-use settle_domain::operation::{Answer, Memory, OperationKind, OperationStatus, Report, Seen};
+use settle_domain::operation::{Answer, Memory, OperationKind, OperationStatus, Seen};
 use settle_domain::payment::{Act, FieldFault, Outcome, StateName, TransitionFault};
 use settle_store::{StoreError, StoredCorridor};
 
@@ -21,7 +21,6 @@ use crate::advance::{Advance, Deed, Stuck};
 use crate::case::Case;
 use crate::life::Means;
 use crate::wake::EngineWake;
-use crate::words;
 use crate::writer::Written;
 
 mod doubts;
@@ -234,7 +233,7 @@ async fn decided(
             case = *marked;
             advance = Advance::acted(case.clone(), deed, Some(told), now)?;
         }
-        let (verdict, report) = voided(means, &case, place).await;
+        let (verdict, report) = means.voided(&case, place).await;
         match (verdict, people) {
             (Seen::Voided(Answer::Pending), _) => return Err(ActError::StillProcessing),
             (Seen::Voided(Answer::Returned), _) if outcome.kind() != OperationKind::Conversion => {
@@ -257,13 +256,4 @@ const fn proves_nothing(verdict: Seen, memory: Memory) -> bool {
         Seen::Voided(Answer::Refused(_)) => memory.was_accepted,
         _ => false,
     }
-}
-
-/// Asks the provider never to begin an operation.
-async fn voided(means: &Means, case: &Case, place: usize) -> (Seen, Option<Report>) {
-    let tracked = &case.operations[place];
-    let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
-    let Some(station) = means.providers.find(&operation.provider) else { return (Seen::VoidFailed, None) };
-    let seen = station.void(operation.operation_id).await;
-    words::of_void(seen, &operation.request, case.promise().as_ref(), instance)
 }

@@ -266,16 +266,26 @@ impl Means {
     }
 
     async fn void(&self, case: Case, place: usize) -> Result<Option<Advance>, LifeError> {
+        let verdict = self.voided(&case, place).await;
+        self.judge(case, place, verdict).await.map(Some)
+    }
+
+    /// Asks the provider never to begin an operation. Another memory than the one that it was sent to is not
+    /// asked: its answer would prove nothing, and from then on it would refuse for ever what the first may
+    /// have done.
+    pub(crate) async fn voided(&self, case: &Case, place: usize) -> (Verdict, Option<Report>) {
         let tracked = &case.operations[place];
         let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
-        let verdict = match self.providers.find(&operation.provider) {
-            Some(station) => {
-                let seen = station.void(operation.operation_id).await;
-                words::of_void(seen, &operation.request, case.promise().as_ref(), instance)
-            }
-            None => (Verdict::VoidFailed, None),
+        let Some(station) = self.providers.find(&operation.provider) else {
+            return (Verdict::VoidFailed, None);
         };
-        self.judge(case, place, verdict).await.map(Some)
+        if let Some(instance) = instance
+            && !station.may_have(instance).await
+        {
+            return (Verdict::VoidFailed, None);
+        }
+        let seen = station.void(operation.operation_id).await;
+        words::of_void(seen, &operation.request, case.promise().as_ref(), instance)
     }
 
     async fn judge(

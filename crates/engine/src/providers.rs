@@ -30,6 +30,8 @@ const FAILURES_MAX: u32 = 5;
 /// How long an open circuit lets nothing through, at first and at most.
 const OPEN_FIRST: Duration = Duration::from_secs(5);
 const OPEN_MAX: Duration = Duration::from_mins(5);
+/// How long a provider may take to say which memory it has, before something that depends on it.
+const MEMORY_WAIT: Duration = Duration::from_secs(5);
 /// How long what a provider can do is believed.
 const CAPABILITIES_AGE_MAX: Duration = Duration::from_mins(1);
 
@@ -238,13 +240,36 @@ impl Station {
             }
             return known.or_else(|| self.known());
         };
+        self.ask().await.or_else(|| self.known())
+    }
+
+    /// Asks what it can do, and remembers the answer, if there is one.
+    async fn ask(&self) -> Option<Arc<Capabilities>> {
         let seen = self.called(Call::Capabilities, self.provider.capabilities(self.clock.now())).await;
-        let Seen::Answered(known) = seen else {
-            return self.known();
+        let Seen::Answered(now) = seen else { return None };
+        let now = Arc::new(now);
+        let before = self.capabilities_guard().replace((Instant::now(), now.clone()));
+        if let Some((_, before)) = before.filter(|(_, before)| before.instance != now.instance) {
+            let (provider, before, now) = (&self.name, &before.instance, &now.instance);
+            tracing::warn!(%provider, before, now, "the provider has another memory than before");
+        }
+        Some(now)
+    }
+
+    /// The memory that the provider has now, if it says so.
+    pub async fn present_instance(&self) -> Option<String> {
+        self.capabilities().await;
+        let fresh = self.capabilities_guard().clone().filter(|(at, _)| at.elapsed() < CAPABILITIES_AGE_MAX);
+        fresh.map(|(_, known)| known.instance.clone())
+    }
+
+    /// Whether the provider may still have this memory. It is asked now, however lately it said so.
+    pub async fn may_have(&self, instance: &str) -> bool {
+        let present = match timeout(MEMORY_WAIT, self.ask()).await {
+            Ok(Some(now)) => Some(now.instance.clone()),
+            Ok(None) | Err(_) => self.instance(),
         };
-        let known = Arc::new(known);
-        *self.capabilities_guard() = Some((Instant::now(), known.clone()));
-        Some(known)
+        present.is_none_or(|present| present == instance)
     }
 
     /// Asks for a quote.

@@ -1,14 +1,16 @@
 //! The watch: a look every minute at what takes too long, which no transaction can learn by itself.
 //!
 //! Operators hear of payments that were blocked, or on their way, for longer than their corridor allows; of
-//! providers whose wallets are out of gas; and of providers whose circuits are open. Each is told once: the
-//! mark of the job says up to when lateness was told, and moves in the transaction that stores the alert, so
-//! that nothing is lost and nothing told twice, whichever process looks. Circuits are each process's own.
+//! providers whose wallets are out of gas, or whose memory is another than before; and of providers whose
+//! circuits are open. Each is told once: the mark of the job says up to when lateness was told, and which
+//! memory each provider had, and moves in the transaction that stores the alert, so that nothing is lost and
+//! nothing told twice, whichever process looks. Circuits are each process's own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use settle_domain::alert::AlertKind;
 use settle_domain::corridor::ALERT_AFTER;
@@ -21,6 +23,7 @@ use settle_store::{
     ALERT_QUIET, CALL_TIMEOUT, DueTime, JobState, LatePayment, Occurrence, Store, StoreError, StoreResult,
     TakenJob, within,
 };
+use tokio::time::timeout;
 
 use crate::case::json;
 use crate::providers::Providers;
@@ -31,6 +34,8 @@ const JOB: &str = "watch";
 pub const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long a process is alone with the job.
 const HOLD: Duration = Duration::from_mins(2);
+/// How long providers may take to say which memory they have; all are asked at once.
+const INSTANCE_WAIT: Duration = Duration::from_secs(10);
 /// Payments that are told in one transaction.
 const LATE_A_PAGE: u32 = 500;
 
@@ -42,11 +47,19 @@ struct Mark {
     payment_id: PaymentId,
     /// Providers that were out of gas at the last look.
     out_of_gas: BTreeSet<ProviderName>,
+    /// The memory that each provider had when it last said so.
+    #[serde(default)]
+    instances: BTreeMap<ProviderName, String>,
 }
 
 impl Default for Mark {
     fn default() -> Mark {
-        Mark { late_at: Timestamp::MIN, payment_id: PaymentId::NIL, out_of_gas: BTreeSet::new() }
+        Mark {
+            late_at: Timestamp::MIN,
+            payment_id: PaymentId::NIL,
+            out_of_gas: BTreeSet::new(),
+            instances: BTreeMap::new(),
+        }
     }
 }
 
@@ -98,6 +111,7 @@ impl Watch {
         let mut fence = taken.held_until;
         let mut mark: Mark = serde_json::from_str(&taken.mark).unwrap_or_default();
         self.tell_gas(&mut mark, &mut fence).await?;
+        self.tell_instances(&mut mark, &mut fence).await?;
         loop {
             let after = (mark.late_at, mark.payment_id);
             let late = self.store.payment_late(now, after, ALERT_AFTER, LATE_A_PAGE);
@@ -165,10 +179,44 @@ impl Watch {
             })
             .collect();
         mark.out_of_gas = blocked.into_iter().map(|(provider, _)| provider).collect();
+        self.tell_of_providers(&occurrences, mark, fence).await
+    }
+
+    /// Providers whose memory is another than when they last said which. Who does not say it now is compared
+    /// when it does.
+    async fn tell_instances(&self, mark: &mut Mark, fence: &mut Timestamp) -> StoreResult<()> {
+        let asked = self.providers.all().map(|station| async move {
+            let present = timeout(INSTANCE_WAIT, station.present_instance()).await.ok().flatten()?;
+            Some((station.name().clone(), present))
+        });
+        let mut occurrences = Vec::new();
+        for (provider, now) in join_all(asked).await.into_iter().flatten() {
+            let before = mark.instances.insert(provider.clone(), now.clone());
+            let Some(before) = before.filter(|before| *before != now) else { continue };
+            occurrences.push(Occurrence {
+                merchant_id: None,
+                kind: AlertKind::ProviderMemoryChanged,
+                subject: provider.to_string(),
+                id: None,
+                text: format!(
+                    "{provider} has another memory, {now} instead of {before}: what it says was not done, it may not \
+                     know"
+                ),
+            });
+        }
+        self.tell_of_providers(&occurrences, mark, fence).await
+    }
+
+    async fn tell_of_providers(
+        &self,
+        occurrences: &[Occurrence],
+        mark: &Mark,
+        fence: &mut Timestamp,
+    ) -> StoreResult<()> {
         if occurrences.is_empty() {
             return Ok(());
         }
-        let kept = within(CALL_TIMEOUT, self.tell(&occurrences, mark, fence, None)).await?;
+        let kept = within(CALL_TIMEOUT, self.tell(occurrences, mark, fence, None)).await?;
         if kept { Ok(()) } else { Err(StoreError::Unavailable("another process has the watch".into())) }
     }
 

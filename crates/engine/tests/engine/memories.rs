@@ -44,7 +44,7 @@ async fn a_refund_is_not_sent_to_another_memory_after_a_crash(scratch: ScratchSt
     assert_eq!(world.desk.sends(), sends, "nobody knows what the first memory did");
 }
 
-/// The other memory has heard of the payout by our void alone.
+/// The other memory never hears of the payout, not even by our void.
 async fn another_memory_does_not_refuse_what_the_first_has_paid(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let payment = world.paying(&[Lie::Lost]).await;
@@ -52,6 +52,7 @@ async fn another_memory_does_not_refuse_what_the_first_has_paid(scratch: Scratch
     world.desk.forget("two");
     let acted = act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::One).await;
     assert!(matches!(acted, Err(ActError::Unconfirmed)), "{acted:?}");
+    assert_eq!(world.desk.voids(), 0, "it would refuse for ever what it never had");
     for _ in 0..3 {
         let state = world.go_when_due(payment).await.standing.state;
         assert!(matches!(state, StateName::PayingOut | StateName::NeedsReview), "{state:?}");

@@ -20,6 +20,7 @@ settle_testing::on_both_stores! {
     a_wallet_out_of_gas_is_told_until_it_is_filled,
     an_open_circuit_is_told_when_it_opens,
     who_has_not_the_job_tells_nothing,
+    another_memory_of_a_provider_is_told_once_for_each_change,
 }
 
 /// More failures in a row than open a circuit.
@@ -132,4 +133,27 @@ async fn who_has_not_the_job_tells_nothing(scratch: ScratchStore) {
     pass(&world, Duration::from_mins(2));
     watch.look().await.unwrap();
     assert_eq!(told(&world).await.len(), 1, "it has died");
+}
+
+/// Each change is seen by a process that has just begun: what was before stands in the database.
+async fn another_memory_of_a_provider_is_told_once_for_each_change(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    watch(&world).look().await.unwrap();
+    assert_eq!(told(&world).await, [], "the first is no change");
+    for (instance, before) in [("two", "one"), ("one", "two")] {
+        world.desk.forget(instance);
+        world.restart();
+        pass(&world, Duration::from_hours(1));
+        let watch = watch(&world);
+        watch.look().await.unwrap();
+        let alerts = told(&world).await;
+        assert_eq!(kinds(&alerts), [(AlertKind::ProviderMemoryChanged, "desk", 1)], "{instance}");
+        let text = format!("desk has another memory, {instance} instead of {before}: ");
+        assert!(alerts[0].last_text.starts_with(&text), "{}", alerts[0].last_text);
+        for _ in 0..2 {
+            pass(&world, Duration::from_hours(1));
+            watch.look().await.unwrap();
+        }
+        assert_eq!(told(&world).await, [], "it is known");
+    }
 }
