@@ -113,15 +113,23 @@ impl From<Stuck> for ActError {
     }
 }
 
-/// A provider hints that something has become of an operation: the payment is due at once. Nothing of what
-/// the hint says is believed.
+/// A provider hints that something has become of an operation: the payment is due at once, and the operation
+/// is looked up, also if it had ended. Nothing of what the hint says is believed. Hints that come before the
+/// look-up are one.
 pub async fn hint(means: &Means, wake: &EngineWake, operation: OperationId) -> Result<(), ActError> {
     let now = means.clock.now();
     let Some(named) = means.store.operation_find(operation, now).await? else { return Ok(()) };
     let case = means.read(named.merchant_id, named.payment_id).await?.ok_or(ActError::Unknown)?;
-    if case.due_at.is_some_and(|due_at| due_at > now) {
+    let Some(place) = case.position(operation) else { return Ok(()) };
+    let is_marked = case.hinted() == Some(place) || !case.operations[place].can_be_hinted();
+    let is_due = match case.due_at {
+        Some(due_at) => due_at <= now,
+        // At rest: what can have no news is not looked up.
+        None => is_marked,
+    };
+    if !is_marked || !is_due {
         // Somebody who changes the payment meanwhile has looked, or is about to.
-        means.writer.write(Advance::hinted(case, now), None).await.map_err(ActError::Store)?;
+        means.writer.write(Advance::hinted(case, place, now), None).await.map_err(ActError::Store)?;
     }
     wake.merchants([named.merchant_id]);
     Ok(())

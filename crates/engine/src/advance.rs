@@ -178,10 +178,16 @@ impl Advance {
         Ok(advance)
     }
 
-    /// Somebody hints that there is something to learn: the engine looks at once.
+    /// Somebody hints that there is something to learn of an operation: the engine looks at once, also at
+    /// what has ended, once.
     #[must_use]
-    pub fn hinted(case: Case, now: Timestamp) -> Advance {
+    pub fn hinted(case: Case, place: usize, now: Timestamp) -> Advance {
         let mut advance = Advance::of(case, Actor::Engine, now);
+        let tracked = &mut advance.case.operations[place];
+        if tracked.can_be_hinted() {
+            tracked.errand = Errand::LookUp;
+            advance.learnt.insert(place);
+        }
         advance.case.due_at = Some(now);
         advance
     }
@@ -416,10 +422,12 @@ impl Advance {
         self.case.due_at = Some(self.now.plus(waits.delay_after(self.case.tries)));
     }
 
-    /// Nothing is to be done by the engine, but to watch operations that were given up.
+    /// Nothing is to be done by the engine, but to look at what was hinted at, and to watch operations that
+    /// were given up.
     fn rest(&mut self) {
         self.follow = Follow::Wait;
         let is_watched = !self.case.watched().is_empty();
-        self.case.due_at = is_watched.then(|| self.now.plus(WATCH_INTERVAL));
+        let watched_at = is_watched.then(|| self.now.plus(WATCH_INTERVAL));
+        self.case.due_at = if self.case.hinted().is_some() { Some(self.now) } else { watched_at };
     }
 }

@@ -102,6 +102,13 @@ impl Tracked {
         !status.is_closed() && !is_late
     }
 
+    /// Whether its provider may have news of it although it has ended: done, it can come back; refused, it
+    /// can be done after all. What was given up is looked up anyway.
+    #[must_use]
+    pub const fn can_be_hinted(&self) -> bool {
+        matches!(self.operation.memory.status, OperationStatus::Succeeded | OperationStatus::Refused)
+    }
+
     /// The operation as it is prepared.
     #[must_use]
     pub fn row(&self) -> OperationRow {
@@ -358,6 +365,13 @@ impl Case {
             tracked.operation.memory.is_late && Some(tracked.operation.request.kind()) == late
         };
         self.awaited().or_else(|| self.operations.iter().rposition(is_late))
+    }
+
+    /// An operation that has ended, and that its provider hinted at since it was last looked up.
+    #[must_use]
+    pub fn hinted(&self) -> Option<usize> {
+        let is_hinted = |tracked: &Tracked| tracked.can_be_hinted() && tracked.errand == Errand::LookUp;
+        self.operations.iter().position(is_hinted)
     }
 
     /// The operations that are looked up while the payment waits for none: what was given up, for as long as

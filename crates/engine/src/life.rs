@@ -72,6 +72,10 @@ pub enum Errands {
 /// Decides what is to be done with a case that was read from the database.
 #[must_use]
 pub fn errands(case: &Case) -> Errands {
+    // Before anything is sent: it may be a reason to send nothing more.
+    if let Some(place) = case.hinted() {
+        return Errands::LookUp(place);
+    }
     match case.payment.state {
         PaymentState::Received | PaymentState::Quoted => Errands::Quote,
         PaymentState::Converted => Errands::PayOut,

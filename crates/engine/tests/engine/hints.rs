@@ -1,0 +1,74 @@
+//! A provider's hint makes the engine look, also at what has ended, and once.
+
+use settle_domain::ledger::Account;
+use settle_domain::operation::OperationStatus;
+use settle_domain::payment::{Act, StateName};
+use settle_engine::acts::hint;
+use settle_provider::wire::OperationKind as Asked;
+use settle_store::conformance::ScratchStore;
+
+use crate::acts::assert_books_agree;
+use crate::desk::Lie;
+use crate::notices::do_by_hand;
+use crate::world::World;
+
+settle_testing::on_both_stores! {
+    money_that_came_back_is_seen_when_the_provider_hints_at_it,
+    a_refused_payout_that_was_made_stops_the_next_when_the_provider_hints_at_it,
+    hints_without_news_cost_one_look,
+}
+
+async fn money_that_came_back_is_seen_when_the_provider_hints_at_it(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    world.go(payment).await;
+    world.assert_completed_once(payment).await;
+    let payout = world.operations(payment).await[1].operation_id;
+    world.desk.returns(Asked::Payout);
+    hint(&world.means, &world.wake, payout).await.unwrap();
+    let row = world.go_when_due(payment).await;
+    assert_eq!((row.standing.state, row.standing.due_at), (StateName::Completed, None), "the record stays");
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Returned);
+    assert_eq!(world.balance(Account::Returned, "USDC").await, "181.149631");
+    hint(&world.means, &world.wake, payout).await.unwrap();
+    assert_eq!(world.row(payment).await.standing.due_at, None, "there is no more to learn");
+    assert_books_agree(&world).await;
+}
+
+/// The provider takes its refusal back when an operator has looked, and the engine has not sent yet.
+async fn a_refused_payout_that_was_made_stops_the_next_when_the_provider_hints_at_it(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Flip(1)]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    do_by_hand(&world, payment, Act::Retry).await;
+    hint(&world.means, &world.wake, world.operations(payment).await[1].operation_id).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::NeedsReview);
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 1, "nothing more is sent");
+    assert_books_agree(&world).await;
+}
+
+async fn hints_without_news_cost_one_look(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    world.go(payment).await;
+    let (looks, payout) = (world.desk.look_ups(), world.operations(payment).await[1].operation_id);
+    for silent in [true, false] {
+        world.desk.silent(silent);
+        let before = world.row(payment).await.version;
+        for _ in 0..3 {
+            hint(&world.means, &world.wake, payout).await.unwrap();
+        }
+        assert_eq!(world.row(payment).await.version, before + 1, "they are one");
+        world.go_when_due(payment).await;
+        world.assert_completed_once(payment).await;
+    }
+    assert_eq!(world.desk.look_ups(), looks + 2);
+    // Both operations are hinted at before the engine gets to look.
+    for operation in world.operations(payment).await {
+        hint(&world.means, &world.wake, operation.operation_id).await.unwrap();
+    }
+    world.go_when_due(payment).await;
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+    assert_eq!(world.desk.look_ups(), looks + 4);
+}
