@@ -181,6 +181,10 @@ impl Means {
                 let told = self.told(&case, place, told.as_deref());
                 Advance::seen(case.clone(), place, Verdict::Unclear, None, &told, now)?
             }
+            // What was decided within the window may have waited until it was over.
+            Errands::Resend(place) if self.may_be_forgotten(&case, place) => {
+                return self.look_up(case, place).await.map(Some);
+            }
             Errands::Resend(place) => match self.instance(&case).await {
                 Some(instance) => Advance::send(case, place, instance, now),
                 None => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
@@ -195,6 +199,13 @@ impl Means {
             Errands::Nothing => Advance::at_rest(case, now),
         };
         Ok(Some(advance))
+    }
+
+    /// Whether an operation may have been executed, and its key be forgotten by now: the same key again might
+    /// be another operation.
+    fn may_be_forgotten(&self, case: &Case, place: usize) -> bool {
+        let memory = case.operations[place].operation.memory;
+        memory.was_unknown && self.told(case, place, None).window == Window::Over
     }
 
     /// The memory of the case's provider, if something may be sent to it.

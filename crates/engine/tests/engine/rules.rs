@@ -53,6 +53,24 @@ async fn who_says_that_nothing_was_paid_makes_sure_of_it(scratch: ScratchStore) 
     world.assert_completed_once(payment).await;
 }
 
+/// A look-up within the window finds that the payout can be sent again; a pause keeps it until that is over.
+/// On PostgreSQL its age is the server's to count.
+#[tokio::test]
+async fn what_waited_to_be_sent_again_is_not_sent_after_the_window() {
+    let world = World::new(settle_store_sqlite::testing::scratch().await).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    let station = world.means.providers.all().next().unwrap().clone();
+    station.pause(true);
+    world.go_when_due(payment).await;
+    let (sends, look_ups) = (world.desk.sends(), world.desk.look_ups());
+    world.clock.set(at(24 * 3_600));
+    station.pause(false);
+    let row = world.go(payment).await;
+    assert_eq!((world.desk.sends(), world.desk.look_ups()), (sends, look_ups + 1), "it is asked about");
+    assert_eq!((row.standing.state, world.desk.voids()), (StateName::Failed, 1));
+}
+
 /// Many lives begin at once with a provider of which nothing is known yet.
 #[tokio::test]
 async fn one_asks_what_a_provider_can_do_and_the_others_wait_for_it() {
