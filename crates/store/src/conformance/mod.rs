@@ -22,6 +22,7 @@ pub mod alerts;
 pub mod balances;
 pub mod clearings;
 pub mod corridors;
+pub mod damaged;
 pub mod deliveries;
 pub mod delivery_rules;
 pub mod endpoints;
@@ -83,6 +84,18 @@ impl ScratchStore {
         self
     }
 
+    /// The store alone.
+    #[must_use]
+    pub fn alone(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// The store with the way around it.
+    #[must_use]
+    pub fn with_backdoor(&self) -> &ScratchStore {
+        self
+    }
+
     /// The store, to be shared.
     #[must_use]
     pub fn share(&self) -> Arc<dyn Store> {
@@ -103,13 +116,13 @@ impl Deref for ScratchStore {
 #[macro_export]
 macro_rules! conformance_suite {
     ($scratch:ident) => {
-        $crate::conformance_suite! { @nouns $scratch, empty;
+        $crate::conformance_suite! { @nouns $scratch, empty, alone;
             schema {
                 a_new_database_has_every_migration_pending,
                 migrating_again_or_together_changes_nothing,
             }
         }
-        $crate::conformance_suite! { @nouns $scratch, migrated;
+        $crate::conformance_suite! { @nouns $scratch, migrated, alone;
             merchants {
                 merchants_are_listed_in_pages_by_id,
                 a_merchant_is_found_by_its_id,
@@ -281,13 +294,20 @@ macro_rules! conformance_suite {
                 an_audit_gives_payments_in_pages_with_all_that_is_theirs,
             }
         }
+        $crate::conformance_suite! { @nouns $scratch, migrated, with_backdoor;
+            damaged {
+                an_event_type_of_another_version_is_unexpected,
+                a_delivery_that_cannot_be_read_does_not_keep_others_from_being_claimed,
+                a_payment_that_cannot_be_read_does_not_keep_others_from_being_claimed,
+            }
+        }
     };
-    (@nouns $scratch:ident, $state:ident; $($noun:ident { $($behaviour:ident,)+ })+) => {
+    (@nouns $scratch:ident, $state:ident, $seen:ident; $($noun:ident { $($behaviour:ident,)+ })+) => {
         $(mod $noun {
             $(#[tokio::test]
             async fn $behaviour() {
                 let scratch = super::$scratch().await.$state().await;
-                ::settle_store::conformance::$noun::$behaviour(&*scratch).await;
+                ::settle_store::conformance::$noun::$behaviour(scratch.$seen()).await;
             })+
         })+
     };

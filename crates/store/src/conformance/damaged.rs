@@ -2,39 +2,34 @@
 
 use std::collections::BTreeSet;
 
-use rusqlite::Connection;
 use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
-use settle_store::conformance::fixtures::{
-    at, delivery, enqueue, merchant, page, record, settlement, unique_uuid,
-};
-use settle_store::conformance::payments::{create, payment};
-use settle_store::{Ask, DeliveryReads, DueTime, NewDelivery, PaymentReads, QueueReads, Store, StoreError};
-use settle_store_sqlite::SqliteStore;
-use settle_store_sqlite::testing::scratch_url;
 
-#[tokio::test]
-async fn an_event_type_of_another_version_is_unexpected() {
-    let (url, _folder) = scratch_url();
-    let store = SqliteStore::new(&url).unwrap();
-    store.migrate().await.unwrap();
-    let merchant = merchant(&store).await;
-    enqueue(&store, &[delivery(merchant, at(1))]).await;
-    let file = Connection::open(store.path()).unwrap();
-    file.execute("UPDATE deliveries SET event_type = 'settlement.failed'", []).unwrap();
+use super::ScratchStore;
+use super::fixtures::{at, delivery, enqueue, merchant, page, record, settlement, unique_uuid};
+use super::payments::{create, payment};
+use crate::{Ask, DueTime, NewDelivery, Store, StoreError};
+
+/// Makes every delivery one of another version.
+const DAMAGE_DELIVERIES: &str = "UPDATE deliveries SET event_type = 'settlement.failed'";
+/// Makes every payment one of another version.
+const DAMAGE_PAYMENTS: &str = "UPDATE payments SET state = 'weighed'";
+
+/// What the delivery tells of is not made up.
+pub async fn an_event_type_of_another_version_is_unexpected(scratch: &ScratchStore) {
+    let store = scratch.alone();
+    let merchant = merchant(store).await;
+    enqueue(store, &[delivery(merchant, at(1))]).await;
+    scratch.execute(DAMAGE_DELIVERIES).await;
     let read = store.delivery_page(merchant, None, page(1, 0)).await;
     assert!(matches!(read, Err(StoreError::Unexpected(_))), "{read:?}");
 }
 
 /// Neither the merchant's other deliveries nor those of others are held up.
-#[tokio::test]
-async fn a_delivery_that_cannot_be_read_does_not_keep_others_from_being_claimed() {
-    let (url, _folder) = scratch_url();
-    let store = SqliteStore::new(&url).unwrap();
-    store.migrate().await.unwrap();
-    let damaged = notified(&store).await;
-    let file = Connection::open(store.path()).unwrap();
-    file.execute("UPDATE deliveries SET event_type = 'settlement.failed'", []).unwrap();
-    let whole = notified(&store).await;
+pub async fn a_delivery_that_cannot_be_read_does_not_keep_others_from_being_claimed(scratch: &ScratchStore) {
+    let store = scratch.alone();
+    let damaged = notified(store).await;
+    scratch.execute(DAMAGE_DELIVERIES).await;
+    let whole = notified(store).await;
     let asks = [damaged, whole].map(|merchant_id| Ask { merchant_id, number: 2 });
     let claims = store.queue_claim(&asks, &[], DueTime::by(at(1))).await.unwrap();
     assert_eq!(claims.found.iter().map(|claimed| claimed.merchant_id).collect::<Vec<_>>(), [whole]);
@@ -42,18 +37,14 @@ async fn a_delivery_that_cannot_be_read_does_not_keep_others_from_being_claimed(
 }
 
 /// Neither the merchant's other payments nor those of others are held up.
-#[tokio::test]
-async fn a_payment_that_cannot_be_read_does_not_keep_others_from_being_claimed() {
-    let (url, _folder) = scratch_url();
-    let store = SqliteStore::new(&url).unwrap();
-    store.migrate().await.unwrap();
-    let (one, two) = (merchant(&store).await, merchant(&store).await);
+pub async fn a_payment_that_cannot_be_read_does_not_keep_others_from_being_claimed(scratch: &ScratchStore) {
+    let store = scratch.alone();
+    let (one, two) = (merchant(store).await, merchant(store).await);
     let damaged = payment(one, "pix 1", at(1));
-    create(&store, std::slice::from_ref(&damaged)).await;
-    let file = Connection::open(store.path()).unwrap();
-    file.execute("UPDATE payments SET state = 'weighed'", []).unwrap();
+    create(store, std::slice::from_ref(&damaged)).await;
+    scratch.execute(DAMAGE_PAYMENTS).await;
     let whole = [payment(one, "pix 2", at(1)), payment(two, "pix 3", at(1))];
-    create(&store, &whole).await;
+    create(store, &whole).await;
     let asks = [one, two].map(|merchant_id| Ask { merchant_id, number: 2 });
     let claims = store.payment_claim(&asks, &[], DueTime::by(at(1))).await.unwrap();
     let found: BTreeSet<PaymentId> = claims.found.iter().map(|row| row.payment_id).collect();
@@ -66,7 +57,7 @@ async fn a_payment_that_cannot_be_read_does_not_keep_others_from_being_claimed()
 }
 
 /// A merchant with a notification that is due.
-async fn notified(store: &SqliteStore) -> MerchantId {
+async fn notified(store: &dyn Store) -> MerchantId {
     let merchant = merchant(store).await;
     let id = SettlementId(unique_uuid());
     record(store, &[settlement(merchant, id, at(1))]).await;
