@@ -15,7 +15,8 @@ use super::{SCRIPT, markup, tables};
 use crate::language::{Language, Messages};
 
 /// The templates by name.
-const TEMPLATES: [(&str, &str); 3] = [
+const TEMPLATES: [(&str, &str); 4] = [
+    ("frame.html", include_str!("frame.html")),
     ("parts.html", include_str!("parts.html")),
     ("page.html", include_str!("page.html")),
     ("operator.html", include_str!("operator.html")),
@@ -110,6 +111,6 @@ fn rendered(template: &str, page: &impl Serialize) -> Result<String, minijinja::
         environment.add_template(name, text)?;
     }
     let html = environment.get_template(template)?.render(page)?;
-    // The macros stand at the top of the template and leave blank lines.
+    // The comment at the top of the frame may leave a blank line.
     Ok(html.trim_start().to_owned())
 }
