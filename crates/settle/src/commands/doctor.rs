@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use rustix::fs::Access;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 use settle_notify::guard::{DnsResolver, PROBE_NAME, RESOLVE_TIMEOUT, Resolve, ResolveFault};
@@ -88,15 +87,19 @@ fn data_folder(config: &Config) -> Finding {
         return finding("data folder", Verdict::Ok, "is made when it is needed");
     };
     let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
-    let writable = rustix::fs::access(there, Access::WRITE_OK | Access::EXEC_OK);
-    match (writable, there.is_dir()) {
-        (Ok(()), true) => finding("data folder", Verdict::Ok, format!("{} can be written", folder.display())),
-        (Ok(()), false) => {
-            let text = format!("{} is not a folder: set data_dir to one", there.display());
-            finding("data folder", Verdict::Failed, text)
+    if !there.is_dir() {
+        let text = format!("{} is not a folder: set data_dir to one", there.display());
+        return finding("data folder", Verdict::Failed, text);
+    }
+    // Rights alone do not tell: a file without a name, which is gone at once, does.
+    match tempfile::tempfile_in(there) {
+        Ok(_) if folder.exists() => {
+            finding("data folder", Verdict::Ok, format!("{} can be written", folder.display()))
         }
-        (Err(fault), _) => {
-            let fault = std::io::Error::from(fault);
+        Ok(_) => {
+            finding("data folder", Verdict::Ok, format!("{} is made when it is needed", folder.display()))
+        }
+        Err(fault) => {
             let text = format!(
                 "{} cannot be written ({fault}): give it to the user who runs settle, or set data_dir",
                 there.display()

@@ -278,7 +278,7 @@ impl List {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(asked.into_iter().filter_map(|(name, value)| Some((name, value?))));
         let page = desk.get(config, &format!("/operator/v1/payments?{}", query.finish())).await?;
-        output::print(self.format, &page, || table(&page))?;
+        output::print(self.format, &page, || table(&page, self.state))?;
         if let Some(next) = page["next_after"].as_str()
             && !self.format.json
         {
@@ -288,10 +288,13 @@ impl List {
     }
 }
 
-fn table(page: &Value) -> String {
+fn table(page: &Value, state: Option<StateName>) -> String {
     let rows: Vec<Vec<String>> = page["payments"].as_array().into_iter().flatten().map(row).collect();
     if rows.is_empty() {
-        return "No payments.".to_owned();
+        return match state {
+            Some(_) => "No payments.".to_owned(),
+            None => "No payments but completed and refunded ones, if any: --state lists them.".to_owned(),
+        };
     }
     let head = ["PAYMENT_ID", "MERCHANT_ID", "STATE", "REASON", "REFERENCE", "SINCE"];
     output::table(&head, &rows)

@@ -129,6 +129,17 @@ fn an_unknown_kind_of_database_fails() {
     assert_eq!((ran.code, verdict(&findings(&ran), "database").0), (Some(1), "failed"));
 }
 
+/// Whoever is root has the right to write there, and cannot.
+#[test]
+fn a_folder_that_cannot_be_made_fails() {
+    let mut settle = Settle::sqlite(BINARY).with("SETTLE_DATA_DIR", "/proc/settle");
+    let ran = examine(&mut settle);
+    let findings = findings(&ran);
+    let (folder, words) = verdict(&findings, "data folder");
+    assert!(folder == "failed" && words.contains("data_dir"), "{words}");
+    assert_eq!(ran.code, Some(1));
+}
+
 #[test]
 fn what_the_settings_name_must_be_there() {
     let mut settle = Settle::sqlite(BINARY).with("SETTLE_WEBHOOK__EXTRA_ROOTS", "/nowhere/roots.pem");
