@@ -1,7 +1,8 @@
 //! Records new payments and advances, whatever is ready in one transaction.
 //!
 //! A group is whoever came while the last one was written, so a lone caller waits for nobody and many share a
-//! commit. If the database refuses a group, each gets a transaction of its own: nobody pays for another.
+//! commit. If the database refuses a group, each gets a transaction of its own: nobody pays for another. If
+//! it is away, whoever is tried alone first learns it for the rest: nobody waits for others to hear the same.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -55,6 +56,9 @@ pub enum CreateError {
     /// The pay-ins at these places are there already with other content.
     #[error("there already with other content: {0:?}")]
     Conflicts(Vec<usize>),
+    /// Another transaction has locked one of the merchants. Trying again later may work.
+    #[error("another transaction has locked the merchant")]
+    Locked,
     /// The store failed.
     #[error(transparent)]
     Store(Arc<StoreError>),
@@ -118,6 +122,15 @@ fn ended() -> StoreError {
     StoreError::Unavailable("the writer has ended".into())
 }
 
+/// How long a transaction waits for merchants that another has locked.
+#[derive(Debug, Clone, Copy)]
+enum LockBy {
+    /// Until it is its turn.
+    Turn,
+    /// A moment.
+    Moment,
+}
+
 struct Worker {
     outbox: Outbox,
     wake: EngineWake,
@@ -146,7 +159,7 @@ impl Worker {
         }
         let (jobs, answers): (Vec<Vec<Advance>>, Vec<_>) = group.into_iter().unzip();
         let all: Vec<&Advance> = jobs.iter().flatten().collect();
-        let mut created = within_error(self.create(&all)).await;
+        let mut created = self.create_in_time(&all, LockBy::Turn).await;
         if jobs.len() == 1 {
             for answer in answers {
                 let _ = answer.send(std::mem::replace(&mut created, Ok(Vec::new())));
@@ -160,22 +173,54 @@ impl Worker {
                     let _ = answer.send(Ok(created.by_ref().take(job.len()).collect()));
                 }
             }
-            Err(_) => {
-                for (job, answer) in jobs.iter().zip(answers) {
-                    let own: Vec<&Advance> = job.iter().collect();
-                    let _ = answer.send(within_error(self.create(&own)).await);
-                }
-            }
+            Err(_) => self.create_each(&jobs, answers).await,
         }
     }
 
+    /// A transaction for each, one after the other. A merchant that is locked is waited for a moment only,
+    /// and once.
+    async fn create_each(&self, jobs: &[Vec<Advance>], answers: Vec<ToCreator>) {
+        let (mut away, mut locked) = (None, HashSet::new());
+        for (job, answer) in jobs.iter().zip(answers) {
+            let own: Vec<&Advance> = job.iter().collect();
+            let merchants = merchants_of(&own);
+            let created = match &away {
+                Some(fault) => Err(CreateError::Store(Arc::clone(fault))),
+                None if merchants.iter().any(|merchant| locked.contains(merchant)) => {
+                    Err(CreateError::Locked)
+                }
+                None => self.create_in_time(&own, LockBy::Moment).await,
+            };
+            match &created {
+                Err(CreateError::Store(fault)) if matches!(**fault, StoreError::Unavailable(_)) => {
+                    away = Some(Arc::clone(fault));
+                }
+                // Of several nobody knows which one it is.
+                Err(CreateError::Locked) if merchants.len() == 1 => locked.extend(merchants),
+                _ => {}
+            }
+            let _ = answer.send(created);
+        }
+    }
+
+    /// The result of [`Worker::create`], or an error if it takes too long; it is then dropped.
+    async fn create_in_time(
+        &self,
+        received: &[&Advance],
+        lock_by: LockBy,
+    ) -> Result<Vec<Created>, CreateError> {
+        let late = |_| Err(StoreError::Unavailable("the database did not answer in time".into()).into());
+        tokio::time::timeout(CALL_TIMEOUT, self.create(received, lock_by)).await.unwrap_or_else(late)
+    }
+
     /// One transaction for all of these, or an error and nothing.
-    async fn create(&self, received: &[&Advance]) -> Result<Vec<Created>, CreateError> {
-        let merchants: BTreeSet<MerchantId> =
-            received.iter().map(|advance| advance.case.merchant_id()).collect();
-        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+    async fn create(&self, received: &[&Advance], lock_by: LockBy) -> Result<Vec<Created>, CreateError> {
+        let merchants = merchants_of(received);
         let mut work = self.outbox.begin().await?;
-        let lock = work.merchant_lock(&merchants).await?;
+        let lock = match lock_by {
+            LockBy::Turn => work.merchant_lock(&merchants).await?,
+            LockBy::Moment => work.merchant_lock_soon(&merchants).await?.ok_or(CreateError::Locked)?,
+        };
         if lock.merchants().len() < merchants.len() {
             let unknown = merchants.into_iter().filter(|merchant| !lock.holds(*merchant));
             return Err(CreateError::UnknownMerchants(unknown.collect()));
@@ -252,9 +297,8 @@ impl Worker {
 
     /// One transaction for all of these. Gives the fate of each.
     async fn write(&self, jobs: &[(Advance, Option<ShardLease>)]) -> StoreResult<Vec<Fate>> {
-        let merchants: BTreeSet<MerchantId> =
-            jobs.iter().map(|(advance, _)| advance.case.merchant_id()).collect();
-        let merchants: Vec<MerchantId> = merchants.into_iter().collect();
+        let advances: Vec<&Advance> = jobs.iter().map(|(advance, _)| advance).collect();
+        let merchants = merchants_of(&advances);
         let mut leases: Vec<ShardLease> = jobs.iter().filter_map(|(_, lease)| *lease).collect();
         leases.sort_by_key(|lease| (lease.shard, lease.token.0));
         leases.dedup();
@@ -379,7 +423,8 @@ impl Batch {
     }
 }
 
-async fn within_error<T>(created: impl Future<Output = Result<T, CreateError>>) -> Result<T, CreateError> {
-    let late = |_| Err(StoreError::Unavailable("the database did not answer in time".into()).into());
-    tokio::time::timeout(CALL_TIMEOUT, created).await.unwrap_or_else(late)
+/// The merchants of advances, each once, in the order of their ids.
+fn merchants_of(advances: &[&Advance]) -> Vec<MerchantId> {
+    let merchants: BTreeSet<MerchantId> = advances.iter().map(|advance| advance.case.merchant_id()).collect();
+    merchants.into_iter().collect()
 }

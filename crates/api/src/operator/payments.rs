@@ -199,6 +199,7 @@ fn not_created(fault: CreateError, orders: &[Undated], is_list: bool) -> ApiErro
                 .map(|index| format!("{}payin_reference: is there already with other content", place(index)));
             ApiError::Conflict(named.collect())
         }
+        fault @ CreateError::Locked => ApiError::Unavailable(fault.to_string()),
         CreateError::Store(fault) => ApiError::from(&*fault),
     }
 }

@@ -21,6 +21,7 @@ mod crowds;
 mod damaged;
 mod desk;
 mod doubts;
+mod groups;
 mod hints;
 mod memories;
 mod notices;
