@@ -12,6 +12,7 @@ use settle_domain::operation::{
     OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, classify,
 };
 use settle_domain::payment::{PaymentEvent, PaymentState};
+use settle_domain::provider::ProviderName;
 use settle_domain::quoting::Split;
 use settle_domain::reason::Blocked;
 use settle_domain::time::Timestamp;
@@ -60,6 +61,8 @@ pub struct Advance {
     pub class: Option<(OperationKind, Class)>,
     /// What operators are told.
     pub alerts: Vec<Notice>,
+    /// The provider that was asked for a payment which has none yet.
+    asked: Option<ProviderName>,
     /// What was seen of which operation: it is applied again if somebody else has changed the payment
     /// meanwhile.
     pub evidence: Option<(usize, Seen, Option<Report>)>,
@@ -82,6 +85,7 @@ impl Advance {
             follow: Follow::Wait,
             class: None,
             alerts: Vec::new(),
+            asked: None,
             evidence: None,
             by,
             now,

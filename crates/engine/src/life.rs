@@ -174,7 +174,7 @@ impl Means {
             Errands::Quote => self.quote(case).await?,
             Errands::PayOut => match self.instance(&case).await {
                 Some(instance) => Advance::payout(case, Some(instance), now)?,
-                None => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
+                None => self.unasked(self.station(&case), case),
             },
             Errands::Lost(place) => {
                 let told = self.corridor(&case).await?;
@@ -187,7 +187,7 @@ impl Means {
             }
             Errands::Resend(place) => match self.instance(&case).await {
                 Some(instance) => Advance::send(case, place, instance, now),
-                None => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
+                None => self.unasked(self.station(&case), case),
             },
             Errands::LookUp(place) => return self.look_up(case, place).await.map(Some),
             Errands::Void(place) => return self.void(case, place).await,
@@ -214,6 +214,15 @@ impl Means {
         station.capabilities().await.map(|known| known.instance.clone())
     }
 
+    /// The provider cannot be asked for anything now: it is paused, does not answer, or turns us away.
+    fn unasked(&self, station: Option<&Arc<Station>>, case: Case) -> Advance {
+        let now = self.clock.now();
+        match station.filter(|station| station.may_send() && station.turns_away().is_some()) {
+            Some(station) => Advance::turned_away(case, station.name(), self.waits, now),
+            None => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
+        }
+    }
+
     async fn quote(&self, case: Case) -> Result<Advance, LifeError> {
         let now = self.clock.now();
         let Some(corridor) = self.corridor(&case).await? else {
@@ -222,14 +231,11 @@ impl Means {
         let provider = self.quoting_provider(&case, &corridor).await?;
         let Some(station) = self.providers.find(&provider) else {
             tracing::warn!(%provider, "a corridor names a provider that the settings do not have");
-            return Ok(Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now));
+            return Ok(self.unasked(None, case));
         };
-        if !station.may_send() {
-            return Ok(Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now));
-        }
         // Nothing is sent to a memory that we could not tell from another one later.
-        if station.capabilities().await.is_none() {
-            return Ok(Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now));
+        if !station.may_send() || station.capabilities().await.is_none() {
+            return Ok(self.unasked(Some(station), case));
         }
         if corridor.versioned.corridor.skips_conversion() {
             return Ok(Advance::unconverted(case, (&corridor, &provider), station.instance(), now)?);
@@ -249,6 +255,7 @@ impl Means {
             }
             Quoted::Refused(refusal) => Ok(Advance::unquoted(case, refusal, now)?),
             Quoted::Blocked(blocked) => Ok(Advance::waits(case, Some(blocked), self.waits, now)),
+            Quoted::TurnedAway => Ok(Advance::turned_away(case, station.name(), self.waits, now)),
         }
     }
 

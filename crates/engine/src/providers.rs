@@ -125,6 +125,8 @@ struct Circuit {
     /// Until when nothing is sent.
     open_until: Option<Instant>,
     is_paused: bool,
+    /// With which status it turned us away when it was last asked each thing.
+    turned_away: [Option<u16>; Call::NUMBER],
 }
 
 impl Circuit {
@@ -194,6 +196,14 @@ impl Station {
     #[must_use]
     pub fn is_sandbox(&self) -> Option<bool> {
         self.known().map(|known| known.sandbox)
+    }
+
+    /// With which status it turns us away from what a payment needs to go on, if it does: it does not accept
+    /// our credentials.
+    #[must_use]
+    pub fn turns_away(&self) -> Option<u16> {
+        let turned_away = self.circuit().turned_away;
+        [Call::Capabilities, Call::Quote, Call::Send].into_iter().find_map(|call| turned_away[call as usize])
     }
 
     /// Whether an operator has paused it.
@@ -323,7 +333,31 @@ impl Station {
         let seen = made.await;
         self.durations.of(&self.name, call).record(started.elapsed().as_secs_f64());
         self.note(&seen);
+        self.note_credentials(call, &seen);
         seen
+    }
+
+    /// Says in the log when the provider begins to turn us away, and when it no longer does.
+    fn note_credentials<T>(&self, call: Call, seen: &Seen<T>) {
+        let now = match seen {
+            Seen::TurnedAway { status, .. } => Some(*status),
+            // This says nothing of our credentials.
+            Seen::NotSent(_) | Seen::NoAnswer(_) | Seen::Unusable { .. } => return,
+            _ => None,
+        };
+        let before = std::mem::replace(&mut self.circuit().turned_away[call as usize], now);
+        let (provider, call) = (&self.name, call.as_str());
+        match now {
+            Some(status) if before != now => tracing::warn!(
+                %provider,
+                call,
+                "the provider turns us away: it does not accept our credentials ({status})"
+            ),
+            None if before.is_some() => {
+                tracing::info!(%provider, call, "the provider accepts our credentials again");
+            }
+            Some(_) | None => {}
+        }
     }
 
     /// Counts what a call has seen: whoever answers, in whatever words, is there.

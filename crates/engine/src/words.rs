@@ -84,6 +84,8 @@ pub enum Quoted {
     Refused(QuoteRefusal),
     /// Not now.
     Blocked(Blocked),
+    /// The provider does not accept our credentials.
+    TurnedAway,
 }
 
 /// What was seen of a question for a quote. Nothing is executed by one, so whatever is unclear is asked
@@ -104,7 +106,8 @@ pub fn of_quote(seen: Seen<Quote>) -> Quoted {
         Seen::Refused(_) => Quoted::Refused(QuoteRefusal::Refused),
         Seen::Blocked { problem, .. } => Quoted::Blocked(blocked(&problem.code)),
         Seen::NotSent(_) | Seen::NoAnswer(_) => Quoted::Blocked(Blocked::ProviderUnavailable),
-        Seen::TurnedAway { .. } | Seen::Conflict(_) | Seen::Absent(_) | Seen::Unusable { .. } => {
+        Seen::TurnedAway { .. } => Quoted::TurnedAway,
+        Seen::Conflict(_) | Seen::Absent(_) | Seen::Unusable { .. } => {
             Quoted::Blocked(Blocked::ProviderCallFailed)
         }
     }

@@ -7,6 +7,7 @@ use settle_domain::ids::PaymentId;
 use settle_domain::ledger::Movement;
 use settle_domain::operation::Alarm;
 use settle_domain::payment::Payment;
+use settle_domain::provider::ProviderName;
 use settle_domain::reason::Reason;
 use settle_store::Occurrence;
 
@@ -67,10 +68,10 @@ impl Notice {
         }
     }
 
-    /// What a person reads of a payment.
+    /// What a person reads of a payment and the provider that was asked for it.
     #[must_use]
-    pub fn occurrence(self, payment: &Payment) -> Occurrence {
-        let provider = payment.provider.as_ref().map(|name| format!(" at {name}")).unwrap_or_default();
+    pub fn occurrence(self, payment: &Payment, provider: Option<&ProviderName>) -> Occurrence {
+        let provider = provider.map(|name| format!(" at {name}")).unwrap_or_default();
         let text = format!("payment {}{provider}, {}: {self}", payment.payment_id, payment.state.name());
         Occurrence {
             merchant_id: Some(payment.order.merchant_id),

@@ -6,15 +6,16 @@
 //! payment to it.
 
 use settle_domain::actor::Actor;
-use settle_domain::operation::OperationRequest;
+use settle_domain::operation::{Backoff, OperationRequest};
 use settle_domain::payment::{PaymentEvent, QuoteRefusal};
 use settle_domain::provider::ProviderName;
 use settle_domain::quote::{FixedSide, QuoteFault};
 use settle_domain::quoting::{ProviderQuote, QuotingFault, Split, freeze, freeze_unconverted};
+use settle_domain::reason::Blocked;
 use settle_domain::time::Timestamp;
 use settle_store::StoredCorridor;
 
-use super::{Advance, Follow, Stuck};
+use super::{Advance, Follow, Notice, Stuck};
 use crate::case::Case;
 
 impl Advance {
@@ -84,6 +85,18 @@ impl Advance {
             Err(fault) => advance.refuse_quote(fault)?,
         }
         Ok(advance)
+    }
+
+    /// The provider does not accept our credentials: people are told once, and the engine tries again.
+    #[must_use]
+    pub fn turned_away(case: Case, provider: &ProviderName, waits: Backoff, now: Timestamp) -> Advance {
+        let is_told = case.payment.blocked == Some(Blocked::ProviderCallFailed);
+        let mut advance = Advance::waits(case, Some(Blocked::ProviderCallFailed), waits, now);
+        advance.asked = Some(provider.clone());
+        if !is_told {
+            advance.notice(Notice::Credentials);
+        }
+        advance
     }
 
     /// There is no quote.

@@ -56,7 +56,9 @@ impl Advance {
 
     /// What operators are told of it.
     pub fn notices(&self) -> impl Iterator<Item = Occurrence> + '_ {
-        self.alerts.iter().map(|notice| notice.occurrence(&self.case.payment))
+        let payment = &self.case.payment;
+        let provider = payment.provider.as_ref().or(self.asked.as_ref());
+        self.alerts.iter().map(move |notice| notice.occurrence(payment, provider))
     }
 
     /// Says in the log what operators are told of it.

@@ -67,6 +67,8 @@ struct Inner {
     is_silent: bool,
     is_deaf: bool,
     is_slow: bool,
+    /// With which status it turns us away, if it does.
+    turns_away: Option<u16>,
     /// What it calls its memory, if that is not the first one.
     instance: Option<&'static str>,
 }
@@ -152,6 +154,11 @@ impl Desk {
     /// How many operations were sent to it.
     pub fn sends(&self) -> usize {
         self.inner().sends
+    }
+
+    /// Whether it accepts our credentials neither for quotes nor for what it can do.
+    pub fn turn_away(&self, turns_away: bool) {
+        self.inner().turns_away = turns_away.then_some(401);
     }
 
     /// It says only after a moment what it can do.
@@ -322,6 +329,9 @@ impl Desk {
 #[async_trait]
 impl Provider for Desk {
     async fn quote(&self, request: &QuoteRequest, stamped_at: Timestamp) -> Seen<Quote> {
+        if let Some(status) = self.inner().turns_away {
+            return Seen::TurnedAway { status, problem: None };
+        }
         self.inner().quotes += 1;
         self.asked.send_modify(|asked| *asked += 1);
         Seen::Answered(Quote {
@@ -397,6 +407,9 @@ impl Provider for Desk {
         if self.inner().is_slow {
             // As over a network: others get on meanwhile.
             tokio::task::yield_now().await;
+        }
+        if let Some(status) = self.inner().turns_away {
+            return Seen::TurnedAway { status, problem: None };
         }
         Seen::Answered(Capabilities {
             instance: self.inner().instance(),

@@ -17,6 +17,7 @@ use settle_store::conformance::{ScratchStore, fixtures};
 
 mod acts;
 mod books;
+mod credentials;
 mod crowds;
 mod damaged;
 mod desk;

@@ -141,7 +141,11 @@ async fn introduce(providers: Providers) {
                 "THE PROVIDER IS A SANDBOX: what it pays out is not real money"
             ),
             Some(known) => tracing::info!(%provider, instance = known.instance, "the provider answers"),
-            None => tracing::warn!(%provider, "the provider does not answer: its payments wait"),
+            // It has said so itself.
+            None if station.turns_away().is_some() => {}
+            None => {
+                tracing::warn!(%provider, "the provider gives no answer that we can use: its payments wait");
+            }
         }
     }
 }
