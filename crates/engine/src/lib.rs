@@ -12,6 +12,7 @@
 //! | [`runner`] | claims what is due in the shards that this process holds |
 //! | [`books`] | checks that the books agree |
 //! | [`metrics`] | what the engine measures |
+//! | [`obstacles`] | what keeps a payment from going on until a person mends it |
 //! | [`pauses`] | keeps the pauses that operators make known to the providers of this process |
 //! | [`watch`] | tells operators what takes too long |
 //! | [`reconcile`] | compares what providers did with what we hold, once a day |
@@ -39,6 +40,7 @@ pub mod case;
 mod hands;
 pub mod life;
 pub mod metrics;
+pub mod obstacles;
 pub mod pauses;
 pub mod providers;
 pub mod reconcile;

@@ -442,7 +442,11 @@ impl Means {
 
     /// The provider that is asked for a quote: the one that the payment is bound to since it began, or began
     /// again; if to none, the corridor's present one, whichever version the payment keeps.
-    async fn quoting_provider(&self, case: &Case, corridor: &StoredCorridor) -> StoreResult<ProviderName> {
+    pub(crate) async fn quoting_provider(
+        &self,
+        case: &Case,
+        corridor: &StoredCorridor,
+    ) -> StoreResult<ProviderName> {
         match &case.payment.provider {
             Some(provider) => Ok(provider.clone()),
             None => self.present_provider(case, corridor).await,

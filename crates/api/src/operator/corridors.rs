@@ -14,6 +14,7 @@ use settle_domain::money::{Asset, Decimal};
 use settle_domain::pricing::CorridorPricing;
 use settle_domain::provider::ProviderName;
 use settle_domain::time::Timestamp;
+use settle_engine::obstacles::Obstacle;
 use settle_store::{NewCorridor, StoredCorridor};
 use utoipa::{IntoResponses, ToSchema};
 
@@ -83,6 +84,10 @@ pub(super) struct Version {
     made_by: Actor,
     #[schema(value_type = String, format = DateTime, examples("2026-01-31T09:30:00.000000+00:00"))]
     made_at: Timestamp,
+    /// Only where a version was just made: what may keep it from working.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    warning: Option<String>,
 }
 
 impl From<StoredCorridor> for Version {
@@ -104,6 +109,7 @@ impl From<StoredCorridor> for Version {
             partner: partner.map(|partner| partner.name),
             made_by: stored.versioned.made_by,
             made_at: stored.versioned.made_at,
+            warning: None,
         }
     }
 }
@@ -207,7 +213,11 @@ pub(super) async fn set_corridor(
     tx.commit().await?;
     tracing::info!(%merchant_id, %incoming, %outgoing, version = version.0, "corridor set");
     let stored = state.store.corridor_version(key(merchant_id, incoming, outgoing), version).await?;
-    Ok(serialized(&Version::from(stored.ok_or(ApiError::NotFound)?))?)
+    let made = Version::from(stored.ok_or(ApiError::NotFound)?);
+    // Not refused: the settings of the processes that settle may have it.
+    let is_known = state.means.providers.find(&made.provider).is_some();
+    let warning = (!is_known).then(|| Obstacle::Unknown(made.provider.clone()).to_string());
+    Ok(serialized(&Version { warning, ..made })?)
 }
 
 /// What reading a corridor can be refused for.

@@ -26,6 +26,7 @@ mod groups;
 mod hints;
 mod memories;
 mod notices;
+mod obstacles;
 mod reconcile;
 mod retries;
 mod rules;

@@ -12,6 +12,7 @@ use settle_domain::pricing::CorridorPricing;
 use settle_domain::provider::ProviderName;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
+use settle_engine::obstacles::Obstacle;
 use settle_store::{NewCorridor, StoreError, StoredCorridor};
 use settle_wiring::config::parse_duration;
 use settle_wiring::system::SystemClock;
@@ -132,6 +133,7 @@ impl Set {
     async fn run(self, context: &Context) -> Result<(), CommandError> {
         let (merchant_id, format) = (self.merchant_id, self.format);
         let (incoming, outgoing) = (self.incoming, self.outgoing);
+        let provider = self.provider.clone();
         let new = self.agreed()?;
         let mut tx = context.store.begin().await?;
         let lock = tx.merchant_lock(&[merchant_id]).await?;
@@ -143,9 +145,14 @@ impl Set {
         let key = settle_store::CorridorKey { merchant_id, incoming, outgoing };
         let stored = context.store.corridor_version(key, version).await?;
         let printed = stored.map(Printed::from);
-        Ok(output::print(format, &printed, || {
+        output::print(format, &printed, || {
             format!("Corridor {incoming} to {outgoing}, version {}, of merchant {merchant_id}", version.0)
-        })?)
+        })?;
+        // The settings of the service may have it.
+        if !context.config.providers.contains_key(&provider) {
+            output::print_note(&format!("Warning: {}", Obstacle::Unknown(provider)))?;
+        }
+        Ok(())
     }
 
     fn agreed(self) -> Result<NewCorridor, CommandError> {

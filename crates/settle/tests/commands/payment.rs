@@ -20,6 +20,8 @@ on_both_stores! {
     what_cannot_be_undone_needs_two_people_if_the_settings_say_so,
     another_destination_always_needs_two_people,
     a_pause_holds_after_a_restart,
+    a_corridor_with_an_unknown_provider_says_so,
+    who_has_another_secret_than_the_provider_is_told_so,
     a_hint_makes_the_engine_look_if_it_is_signed_and_is_not_believed,
     many_failed_payments_are_retried_at_once,
     wrong_input_is_named,
@@ -275,6 +277,8 @@ fn a_pause_holds_after_a_restart(settle: &mut Settle) {
     while !is_blocked(&shop.show(&payment)) {
         assert!(start.elapsed() < PATIENCE);
     }
+    let told = shop.told(&payment);
+    assert!(told.contains("provider sandbox is paused by an operator: settle provider resume sandbox"), "{told}");
     let shop = shop.restart();
     let listed = shop.settle.run(&["provider", "list"]);
     assert!(listed.ok().contains("operator:"), "{listed:?}");
@@ -284,6 +288,35 @@ fn a_pause_holds_after_a_restart(settle: &mut Settle) {
     shop.wait_for(&payment, "completed");
     let unknown = shop.settle.run(&["provider", "pause", "nobody"]);
     assert!(unknown.failed().contains("not_found, 404"), "{unknown:?}");
+}
+
+fn a_corridor_with_an_unknown_provider_says_so(settle: &mut Settle) {
+    let shop = Shop::open(settle);
+    let words = "provider bank is unknown here: set SETTLE_PROVIDERS__BANK__URL";
+    let terms = ["--fee-percentage", "1.5", "--fee-fixed", "0.25", "--provider", "bank"];
+    let set = shop.settle.run(&[&["corridor", "set", &shop.merchant, "BRL", "USDC"][..], &terms].concat());
+    assert!(set.ok().contains("version 2") && set.stderr.contains(words), "{set:?}");
+    let payment = shop.create("pix-1", "wallet-7");
+    let told = shop.told(&payment);
+    assert!(told.contains(words), "{told}");
+    let terms = ["--fee-percentage", "1.5", "--fee-fixed", "0.25", "--provider", "sandbox"];
+    let set = shop.settle.run(&[&["corridor", "set", &shop.merchant, "BRL", "USDC"][..], &terms].concat());
+    assert!(set.ok().contains("version 3") && set.stderr.is_empty(), "{set:?}");
+}
+
+fn who_has_another_secret_than_the_provider_is_told_so(settle: &mut Settle) {
+    let shop = Shop::open(settle);
+    shop.settle.set("SETTLE_PROVIDERS__SANDBOX__SECRET", "another");
+    let mut shop = shop.restart();
+    let serving = shop.serving.as_mut().expect("it runs");
+    serving.wait_for_once("the provider turns us away: it does not accept our credentials (403)");
+    let payment = shop.create("pix-1", "wallet-7");
+    let start = Instant::now();
+    while shop.show(&payment)["blocked"] != "provider_call_failed" {
+        assert!(start.elapsed() < PATIENCE);
+    }
+    let told = shop.told(&payment);
+    assert!(told.contains("provider sandbox turns us away (403): compare its secret with"), "{told}");
 }
 
 fn a_hint_makes_the_engine_look_if_it_is_signed_and_is_not_believed(settle: &mut Settle) {

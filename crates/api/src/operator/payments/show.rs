@@ -38,6 +38,10 @@ pub(in super::super) struct Payment {
     reason: Option<Reason>,
     #[schema(required, value_type = Option<String>)]
     blocked: Option<Blocked>,
+    /// What keeps it from going on until a person mends it, in words: a provider that the settings of this
+    /// process do not have, that an operator has paused, or that does not accept our credentials.
+    #[schema(required, examples("provider bank is paused by an operator: settle provider resume bank"))]
+    obstacle: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     occurred_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
@@ -230,6 +234,7 @@ pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result
             deviation: operation.deviation.clone(),
         }
     });
+    let obstacle = state.means.obstacle(&case).await?.map(|obstacle| obstacle.to_string());
     let payment = &case.payment;
     let order = &payment.order;
     let frozen = payment.quote.as_ref();
@@ -242,6 +247,7 @@ pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result
         version: payment.version,
         reason: payment.reason,
         blocked: payment.blocked,
+        obstacle,
         occurred_at: order.occurred_at,
         received_at: payment.received_at,
         incoming_currency: order.incoming,

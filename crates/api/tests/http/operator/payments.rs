@@ -9,6 +9,7 @@ use crate::service::Setup;
 on_both_stores! {
     an_amount_that_would_fill_the_books_is_refused,
     what_an_operator_says_is_short_and_harmless,
+    a_provider_that_this_process_does_not_know_is_named,
 }
 
 const PAYMENTS: &str = "/operator/v1/payments";
@@ -35,6 +36,27 @@ async fn an_amount_that_would_fill_the_books_is_refused(setup: Setup) {
         assert_eq!(taken["payments"].as_array().map(Vec::len), Some(2), "{taken}");
     }
     client.call("GET", "/operator/v1/ledger/balances", None).await.ok();
+}
+
+/// The service under test has no providers.
+async fn a_provider_that_this_process_does_not_know_is_named(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await.id;
+    let words = "provider bank is unknown here: set SETTLE_PROVIDERS__BANK__URL";
+    let corridor = json!({ "fee_percentage": "1.5", "fee_fixed": "0.25", "provider": "bank" });
+    let path = format!("/operator/v1/merchants/{merchant}/corridors/BRL/USDC");
+    let set = client.call("PUT", &path, Some(&corridor)).await.ok();
+    assert_eq!((&set["version"], &set["warning"]), (&json!(1), &json!(words)), "{set}");
+    let versions = client.call("GET", &path, None).await.ok();
+    assert_eq!(versions["versions"][0].get("warning"), None, "{versions}");
+    let payment = json!({
+        "merchant_id": merchant.to_string(), "payin_reference": "pix 1", "incoming_currency": "BRL",
+        "incoming_amount": "10.00", "outgoing_currency": "USDC", "destination_reference": "wallet",
+    });
+    let created = client.call("POST", PAYMENTS, Some(&payment)).await.ok();
+    let id = created["payments"][0]["payment_id"].as_str().expect("an id").to_owned();
+    let shown = client.call("GET", &format!("/operator/v1/merchants/{merchant}/payments/{id}"), None).await.ok();
+    assert_eq!((&shown["state"], &shown["obstacle"]), (&json!("received"), &json!(words)), "{shown}");
 }
 
 async fn what_an_operator_says_is_short_and_harmless(setup: Setup) {

@@ -26,7 +26,7 @@ pub(super) fn told(shown: &Value) -> String {
     if !operations.is_empty() {
         parts.push(section("What was asked of providers", operations.iter().map(operation)));
     }
-    parts.push(section("What to do", std::iter::once(remedy(shown))));
+    parts.push(section("What to do", remedies(shown).into_iter()));
     parts.join("\n\n")
 }
 
@@ -283,7 +283,17 @@ fn operation(operation: &Value) -> String {
     )
 }
 
-/// What an operator does about it now.
+/// What stands in its way, and what an operator does about it now.
+fn remedies(shown: &Value) -> Vec<String> {
+    match shown["obstacle"].as_str() {
+        Some(obstacle) if text(shown, "state") == "needs_review" => {
+            vec![remedy(shown), format!("{obstacle}; then look-ups go on")]
+        }
+        Some(obstacle) => vec![format!("{obstacle}; then it goes on by itself")],
+        None => vec![remedy(shown)],
+    }
+}
+
 fn remedy(shown: &Value) -> String {
     let which = format!(
         "{} {} --version {} --evidence WHY",

@@ -1,0 +1,68 @@
+//! What keeps a payment from going on until a person mends it.
+
+use settle_domain::actor::Actor;
+use settle_domain::ids::PaymentId;
+use settle_domain::payment::StateName;
+use settle_domain::provider::ProviderName;
+use settle_domain::seams::Clock;
+use settle_store::ProviderPause;
+use settle_store::conformance::ScratchStore;
+
+use crate::desk::Lie;
+use crate::world::World;
+
+settle_testing::on_both_stores! {
+    a_provider_that_the_settings_do_not_have_is_named,
+    a_paused_provider_stands_in_the_way_of_what_is_to_be_sent,
+    a_provider_that_turns_us_away_is_named,
+}
+
+async fn obstacle(world: &World, payment: PaymentId) -> Option<String> {
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    world.means.obstacle(&case).await.unwrap().map(|obstacle| obstacle.to_string())
+}
+
+async fn a_provider_that_the_settings_do_not_have_is_named(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor_of(world.merchant, "bank-2", ("BRL", "USDC"), "0").await;
+    let payment = world.receive(world.order("pix", "USDC")).await.unwrap();
+    let words = "provider bank-2 is unknown here: set SETTLE_PROVIDERS__BANK-2__URL";
+    assert_eq!(obstacle(&world, payment).await.as_deref(), Some(words));
+    world.go(payment).await;
+    assert_eq!(obstacle(&world, payment).await.as_deref(), Some(words));
+    let without = world.receive(world.order("pix 2", "USDT")).await.unwrap();
+    assert_eq!(obstacle(&world, without).await, None, "without a corridor it fails");
+}
+
+async fn a_paused_provider_stands_in_the_way_of_what_is_to_be_sent(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let sent = world.paying(&[Lie::Lost]).await;
+    assert_eq!(obstacle(&world, sent).await, None);
+    assert_eq!(world.go(sent).await.standing.state, StateName::PayingOut);
+    let received = world.receive(world.order("pix 2", "USDC")).await.unwrap();
+    let provider: ProviderName = "desk".parse().unwrap();
+    let pause =
+        ProviderPause { provider: provider.clone(), paused_by: Actor::Command, paused_at: world.clock.now() };
+    let mut tx = world.store.begin().await.unwrap();
+    tx.provider_pause(&pause).await.unwrap();
+    tx.commit().await.unwrap();
+    let words = "provider desk is paused by an operator: settle provider resume desk";
+    assert_eq!(obstacle(&world, received).await.as_deref(), Some(words));
+    assert_eq!(obstacle(&world, sent).await, None, "what was sent is looked up all the same");
+    let mut tx = world.store.begin().await.unwrap();
+    tx.provider_resume(&provider).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(obstacle(&world, received).await, None);
+}
+
+async fn a_provider_that_turns_us_away_is_named(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    world.desk.turn_away(true);
+    world.go(payment).await;
+    let words = "provider desk turns us away (401): compare its secret with SETTLE_PROVIDERS__DESK__SECRET";
+    assert_eq!(obstacle(&world, payment).await.as_deref(), Some(words));
+    world.desk.turn_away(false);
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Completed);
+    assert_eq!(obstacle(&world, payment).await, None);
+}
