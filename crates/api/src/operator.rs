@@ -38,6 +38,7 @@ mod keys;
 mod ledger;
 mod merchants;
 mod metrics;
+mod names;
 mod operations;
 mod pages;
 mod payments;

@@ -13,7 +13,9 @@ use settle_domain::ledger::Late;
 use settle_domain::operation::{
     GIVEN_UP_WATCHED_FOR, Memory, Operation, OperationKind, OperationRequest, OperationStatus, Promise,
 };
-use settle_domain::payment::{PayIn, Payment, PaymentOrder, PaymentState, StateParts};
+use settle_domain::payment::{
+    Act, PayIn, Payment, PaymentEvent, PaymentOrder, PaymentState, StateParts, transition,
+};
 use settle_domain::quoting::ProviderQuote;
 use settle_domain::time::Timestamp;
 use settle_store::{
@@ -354,6 +356,12 @@ impl Case {
     pub fn awaited(&self) -> Option<usize> {
         let kind = self.payment.state.awaits()?;
         self.operations.iter().rposition(|tracked| tracked.operation.request.kind() == kind)
+    }
+
+    /// What its state allows an operator to do.
+    pub fn allowed_acts(&self) -> impl Iterator<Item = Act> {
+        let standing = self.payment.standing(self.awaited_status());
+        Act::all().filter(move |act| transition(&standing, PaymentEvent::Operator(*act)).is_ok())
     }
 
     /// The operation that a person can say something of: the awaited one, or the one that moved, or may move,

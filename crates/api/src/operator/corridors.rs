@@ -15,12 +15,13 @@ use settle_domain::pricing::CorridorPricing;
 use settle_domain::provider::ProviderName;
 use settle_domain::time::Timestamp;
 use settle_engine::obstacles::Obstacle;
-use settle_store::{NewCorridor, StoredCorridor};
+use settle_store::{NewCorridor, Store, StoreResult, StoredCorridor};
 use utoipa::{IntoResponses, ToSchema};
 
 use super::OperatorState;
 use super::authentication::Operator;
 use super::fields::Fields;
+use super::names::Names;
 use crate::error::ApiError;
 use crate::http::{PathIds, serialized};
 use crate::refusals::{Documentation, Refusal, responses};
@@ -82,6 +83,9 @@ pub(super) struct Version {
     /// Who made it: `operator:` and an id, or `command`.
     #[schema(value_type = String)]
     made_by: Actor,
+    /// The operator's name.
+    #[schema(required)]
+    made_by_name: Option<String>,
     #[schema(value_type = String, format = DateTime, examples("2026-01-31T09:30:00.000000+00:00"))]
     made_at: Timestamp,
     /// Only where a version was just made: what may keep it from working.
@@ -90,8 +94,15 @@ pub(super) struct Version {
     warning: Option<String>,
 }
 
-impl From<StoredCorridor> for Version {
-    fn from(stored: StoredCorridor) -> Version {
+impl Version {
+    /// The versions as they are shown.
+    async fn all(store: &dyn Store, stored: &[StoredCorridor]) -> StoreResult<Vec<Version>> {
+        let names = Names::of(store, stored.iter().map(|stored| stored.versioned.made_by)).await?;
+        Ok(stored.iter().map(|stored| Version::new(stored, &names)).collect())
+    }
+
+    /// A version as it is shown.
+    fn new(stored: &StoredCorridor, names: &Names) -> Version {
         let terms = stored.versioned.corridor.terms().clone();
         let partner = stored.pricing.partner().cloned();
         Version {
@@ -108,6 +119,7 @@ impl From<StoredCorridor> for Version {
             commission: partner.as_ref().map(|partner| partner.commission),
             partner: partner.map(|partner| partner.name),
             made_by: stored.versioned.made_by,
+            made_by_name: names.find(stored.versioned.made_by),
             made_at: stored.versioned.made_at,
             warning: None,
         }
@@ -139,7 +151,7 @@ pub(super) async fn list_corridors(
     if versions.is_empty() && state.store.merchant_find(merchant_id).await?.is_none() {
         return Err(ApiError::NotFound);
     }
-    Ok(serialized(&CorridorVersions { versions: versions.into_iter().map(Version::from).collect() })?)
+    Ok(serialized(&CorridorVersions { versions: Version::all(&*state.store, &versions).await? })?)
 }
 
 /// What setting a corridor can be refused for.
@@ -213,7 +225,7 @@ pub(super) async fn set_corridor(
     tx.commit().await?;
     tracing::info!(%merchant_id, %incoming, %outgoing, version = version.0, "corridor set");
     let stored = state.store.corridor_version(key(merchant_id, incoming, outgoing), version).await?;
-    let made = Version::from(stored.ok_or(ApiError::NotFound)?);
+    let made = Version::all(&*state.store, stored.as_slice()).await?.pop().ok_or(ApiError::NotFound)?;
     // Not refused: the settings of the processes that settle may have it.
     let is_known = state.means.providers.find(&made.provider).is_some();
     let warning = (!is_known).then(|| Obstacle::Unknown(made.provider.clone()).to_string());
@@ -249,13 +261,12 @@ pub(super) async fn show_corridor(
 ) -> Result<Response, ApiError> {
     let (merchant_id, incoming, outgoing) = corridor_of(&ids)?;
     let asked = key(merchant_id, incoming, outgoing);
-    let versions = state.store.corridor_list(merchant_id).await?;
-    let versions: Vec<Version> =
-        versions.into_iter().filter(|stored| stored.key() == asked).map(Version::from).collect();
+    let mut versions = state.store.corridor_list(merchant_id).await?;
+    versions.retain(|stored| stored.key() == asked);
     if versions.is_empty() {
         return Err(ApiError::NotFound);
     }
-    Ok(serialized(&CorridorVersions { versions })?)
+    Ok(serialized(&CorridorVersions { versions: Version::all(&*state.store, &versions).await? })?)
 }
 
 fn corridor_of(ids: &PathIds) -> Result<(MerchantId, Asset, Asset), ApiError> {

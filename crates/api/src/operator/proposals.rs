@@ -37,7 +37,7 @@ pub(super) async fn list_proposals(
     State(state): State<OperatorState>,
 ) -> Result<Response, ApiError> {
     let listed = state.store.proposal_list(state.envelope.clock.now(), LISTED_MAX).await?;
-    Ok(serialized(&Proposals { proposals: listed.into_iter().map(Proposed::from).collect() })?)
+    Ok(serialized(&Proposals { proposals: Proposed::all(&*state.store, listed).await? })?)
 }
 
 /// What approving can be refused for.

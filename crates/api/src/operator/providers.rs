@@ -15,12 +15,13 @@ use settle_engine::acts::hint;
 use settle_engine::pauses;
 use settle_engine::providers::Station;
 use settle_provider::signing;
-use settle_store::ProviderPause;
+use settle_store::{ProviderPause, Store, StoreResult};
 use utoipa::{IntoResponses, ToSchema};
 
 use super::OperatorState;
 use super::authentication::Operator;
 use super::fields::Fields;
+use super::names::Names;
 use crate::error::ApiError;
 use crate::http::{PathIds, read_body, serialized};
 use crate::refusals::{Documentation, Refusal, responses};
@@ -50,6 +51,9 @@ pub(super) struct Shown {
     /// Who paused it.
     #[schema(required, value_type = Option<String>)]
     paused_by: Option<Actor>,
+    /// The operator's name.
+    #[schema(required)]
+    paused_by_name: Option<String>,
     #[schema(required, value_type = Option<String>, format = DateTime)]
     paused_at: Option<Timestamp>,
 }
@@ -108,7 +112,7 @@ pub(super) async fn list_providers(
     _operator: Operator,
     State(state): State<OperatorState>,
 ) -> Result<Response, ApiError> {
-    let pauses = state.store.provider_pauses().await?;
+    let pauses = Pauses::read(&*state.store).await?;
     let providers = state.means.providers.all().map(|station| shown(station, &pauses)).collect();
     Ok(serialized(&Providers { providers })?)
 }
@@ -128,7 +132,7 @@ pub(super) async fn show_provider(
     ids: PathIds,
 ) -> Result<Response, ApiError> {
     let station = station(&state, &ids)?;
-    Ok(serialized(&shown(station, &state.store.provider_pauses().await?))?)
+    Ok(serialized(&shown(station, &Pauses::read(&*state.store).await?))?)
 }
 
 /// Pause a provider, or let it go on
@@ -165,7 +169,7 @@ pub(super) async fn set_provider(
     tracing::info!(%provider, paused, "an operator set a provider");
     // In this process at once; the others look every second.
     pauses::look(&state.means.providers, &*state.store).await?;
-    Ok(serialized(&shown(station, &state.store.provider_pauses().await?))?)
+    Ok(serialized(&shown(station, &Pauses::read(&*state.store).await?))?)
 }
 
 /// Take a provider's hint that something has become of an operation
@@ -220,7 +224,18 @@ fn station<'a>(state: &'a OperatorState, ids: &PathIds) -> Result<&'a Station, A
     state.means.providers.find(&name).map(|station| &**station).ok_or(ApiError::NotFound)
 }
 
-fn shown(station: &Station, pauses: &[ProviderPause]) -> Shown {
+/// The pauses, and the names of those who made them.
+struct Pauses(Vec<ProviderPause>, Names);
+
+impl Pauses {
+    async fn read(store: &dyn Store) -> StoreResult<Pauses> {
+        let pauses = store.provider_pauses().await?;
+        let names = Names::of(store, pauses.iter().map(|pause| pause.paused_by)).await?;
+        Ok(Pauses(pauses, names))
+    }
+}
+
+fn shown(station: &Station, Pauses(pauses, names): &Pauses) -> Shown {
     let pause = pauses.iter().find(|pause| pause.provider == *station.name());
     Shown {
         name: station.name().clone(),
@@ -230,6 +245,7 @@ fn shown(station: &Station, pauses: &[ProviderPause]) -> Shown {
         instance: station.instance(),
         paused: pause.is_some(),
         paused_by: pause.map(|pause| pause.paused_by),
+        paused_by_name: pause.and_then(|pause| names.find(pause.paused_by)),
         paused_at: pause.map(|pause| pause.paused_at),
     }
 }

@@ -42,9 +42,7 @@ impl PaymentEvent {
         let operations = OperationKind::ALL
             .iter()
             .flat_map(|kind| every_news(*kind).map(|news| Self::Operation(*kind, news)));
-        let acts = [Act::Retry, Act::Refund, Act::Cancel, Act::Returned];
-        let resolutions = Outcome::ALL.iter().map(|outcome| Act::Resolve(*outcome));
-        let acts = acts.into_iter().chain(resolutions).map(Self::Operator);
+        let acts = Act::all().map(Self::Operator);
         quoting.chain(steps).chain(operations).chain(acts).collect()
     }
 
@@ -138,6 +136,14 @@ pub enum Act {
     Returned,
     /// Say, with evidence, what became of the operation that nobody knows the outcome of.
     Resolve(Outcome),
+}
+
+impl Act {
+    /// Every act.
+    pub fn all() -> impl Iterator<Item = Act> {
+        let resolutions = Outcome::ALL.iter().map(|outcome| Self::Resolve(*outcome));
+        [Self::Retry, Self::Refund, Self::Cancel, Self::Returned].into_iter().chain(resolutions)
+    }
 }
 
 named! {

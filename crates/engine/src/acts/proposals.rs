@@ -41,11 +41,7 @@ pub fn name_of(act: Act) -> String {
 pub fn deed_of(proposal: &Proposal) -> Option<Deed> {
     let Kept { act, evidence, destination_reference, amount, provider_reference } =
         serde_json::from_str(&proposal.deed).ok()?;
-    let acts = PaymentEvent::all().into_iter().filter_map(|event| match event {
-        PaymentEvent::Operator(act) => Some(act),
-        _ => None,
-    });
-    let act = acts.into_iter().find(|known| name_of(*known) == act)?;
+    let act = Act::all().find(|known| name_of(*known) == act)?;
     let by = proposal.proposed_by;
     Some(Deed { act, by, evidence, destination_reference, amount, provider_reference })
 }

@@ -89,6 +89,7 @@ struct Printed {
     partner: Option<String>,
     commission: Option<Decimal>,
     made_by: Actor,
+    made_by_name: Option<String>,
     made_at: Timestamp,
 }
 
@@ -110,6 +111,7 @@ impl From<StoredCorridor> for Printed {
             commission: partner.as_ref().map(|partner| partner.commission),
             partner: partner.map(|partner| partner.name),
             made_by: stored.versioned.made_by,
+            made_by_name: None,
             made_at: stored.versioned.made_at,
         }
     }
@@ -185,7 +187,16 @@ async fn list(context: &Context, merchant: MerchantId, format: OutputFormat) -> 
     if versions.is_empty() && context.store.merchant_find(merchant).await?.is_none() {
         return Err(StoreError::UnknownMerchant(merchant).into());
     }
-    let versions: Vec<Printed> = versions.into_iter().map(Printed::from).collect();
+    let operators = context.store.operator_list().await?;
+    let name_of = |by: Actor| {
+        let known = operators.iter().find(|known| by == Actor::Operator(known.operator_id));
+        known.map(|known| known.name.clone())
+    };
+    let versions: Vec<Printed> = versions
+        .into_iter()
+        .map(Printed::from)
+        .map(|version| Printed { made_by_name: name_of(version.made_by), ..version })
+        .collect();
     let row = |version: &Printed| {
         let amount =
             |amount: Option<Decimal>| amount.map_or_else(|| "-".to_owned(), |amount| amount.to_string());
@@ -198,7 +209,7 @@ async fn list(context: &Context, merchant: MerchantId, format: OutputFormat) -> 
             amount(version.minimum),
             amount(version.maximum),
             format!("{} %", version.spread),
-            version.made_by.to_string(),
+            version.made_by_name.clone().unwrap_or_else(|| version.made_by.to_string()),
             version.made_at.to_string(),
         ]
     };

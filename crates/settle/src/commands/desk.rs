@@ -99,6 +99,15 @@ impl Desk {
     }
 }
 
+/// Who did something, of an answer: the name, if there is one, and the id.
+pub(super) fn person(answer: &Value, field: &str) -> String {
+    let id = answer[field].as_str().unwrap_or("-");
+    match answer[format!("{field}_name")].as_str() {
+        Some(name) => format!("{name}, {id}"),
+        None => id.to_owned(),
+    }
+}
+
 /// What the service refused, in its own words: the details, or else the message.
 fn refusal(status: StatusCode, answer: &Value) -> CommandError {
     let error = &answer["error"];

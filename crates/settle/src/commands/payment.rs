@@ -16,7 +16,7 @@ use settle_domain::time::Timestamp;
 use settle_wiring::config::{Config, parse_duration};
 
 use super::CommandError;
-use super::desk::Desk;
+use super::desk::{Desk, person};
 use crate::output::{self, CreatedFormat, OutputFormat};
 
 mod story;
@@ -305,6 +305,7 @@ fn proposals(listed: &Value) -> String {
         let mut row = ["proposal_id", "merchant_id", "payment_id", "proposed_by", "expires_at"]
             .map(|name| proposal[name].as_str().unwrap_or("-").to_owned())
             .to_vec();
+        row[3] = person(proposal, "proposed_by");
         row.push(story::deed(proposal));
         row
     };

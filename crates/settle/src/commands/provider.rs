@@ -16,7 +16,7 @@ use settle_provider::client::{ClientSettings, Endpoint};
 use settle_wiring::config::{Config, SANDBOX_SECRET_VARIABLE, parse_duration};
 use settle_wiring::system::{SystemClock, SystemEntropy};
 
-use super::desk::Desk;
+use super::desk::{Desk, person};
 use super::sandbox::parse_secret;
 use super::{CommandError, settings};
 use crate::output::{self, OutputFormat};
@@ -115,7 +115,7 @@ async fn set(
 fn health(providers: &[Value]) -> String {
     let row = |provider: &Value| {
         let text = |name: &str| provider[name].as_str().unwrap_or("-").to_owned();
-        let paused = if provider["paused"] == true { text("paused_by") } else { "-".to_owned() };
+        let paused = if provider["paused"] == true { person(provider, "paused_by") } else { "-".to_owned() };
         let is_sandbox = provider["sandbox"].as_bool().map_or("?", |is| if is { "yes" } else { "no" });
         vec![text("name"), text("circuit"), provider["in_flight"].to_string(), is_sandbox.to_owned(), paused]
     };

@@ -125,7 +125,7 @@ fn a_payment_is_quoted_converted_paid_out_and_settled(settle: &mut Settle) {
         "State     completed",
         "Money     with the merchant",
         "a fee of 1.5 %",
-        "1000.00 BRL came in (operator:",
+        "1000.00 BRL came in (alice, operator:",
         "the provider's quote was taken",
         "the payout was made; the settlement was recorded",
         "payout 1: succeeded by sandbox",
@@ -163,6 +163,7 @@ fn a_payout_for_less_is_found_explained_and_resolved(settle: &mut Settle) {
     }
     assert!(!told.contains("nobody knows"), "{told}");
     assert!(told.contains(&format!("settle payment resolve {} {payment}", shop.merchant)), "{told}");
+    assert!(told.contains("--outcome paid\n  or --outcome not_paid") && !told.contains("refunded"), "{told}");
     let refused = shop.act(&payment, "retry", &[]);
     assert!(refused.failed().contains("payout_outcome_unknown, 409"), "{refused:?}");
     let resolved = shop.act(&payment, "resolve", &["--outcome", "paid"]);
@@ -222,7 +223,7 @@ fn what_cannot_be_undone_needs_two_people_if_the_settings_say_so(settle: &mut Se
     let proposal = proposed["proposal_id"].as_str().expect("a proposal").to_owned();
     assert_eq!((&proposed["act"], &shop.show(&payment)["state"]), (&json!("refund"), &json!("failed")));
     let listed = shop.settle.run(&["payment", "proposals"]);
-    assert!(listed.ok().contains(&proposal), "{listed:?}");
+    assert!(listed.ok().contains(&proposal) && listed.ok().contains("alice, operator:"), "{listed:?}");
     let own = shop.settle.run(&["payment", "approve", &proposal]);
     assert_eq!((own.code, own.stdout.as_str()), (Some(1), ""), "{own:?}");
     for words in ["refund: I asked", "your own proposal", "forbidden, 403"] {
@@ -278,10 +279,13 @@ fn a_pause_holds_after_a_restart(settle: &mut Settle) {
         assert!(start.elapsed() < PATIENCE);
     }
     let told = shop.told(&payment);
-    assert!(told.contains("provider sandbox is paused by an operator: settle provider resume sandbox"), "{told}");
+    assert!(
+        told.contains("provider sandbox is paused by an operator: settle provider resume sandbox"),
+        "{told}"
+    );
     let shop = shop.restart();
     let listed = shop.settle.run(&["provider", "list"]);
-    assert!(listed.ok().contains("operator:"), "{listed:?}");
+    assert!(listed.ok().contains("alice, operator:"), "{listed:?}");
     assert!(is_blocked(&shop.show(&payment)));
     assert_eq!(shop.executed("conversion"), 0);
     shop.settle.run(&["provider", "resume", "sandbox"]).ok();

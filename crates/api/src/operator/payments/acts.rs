@@ -198,7 +198,8 @@ async fn propose(
         proposals::propose(&state.means, entropy, payment, version, deed).await.map_err(refused)?;
     let (merchant_id, payment_id) = payment;
     tracing::info!(%merchant_id, %payment_id, act = ?deed.act, "an operator proposed an act on a payment");
-    let mut response = serialized(&Proposed::from(proposal))?;
+    let proposed = Proposed::all(&*state.store, &[proposal]).await?.pop().ok_or(ApiError::NotFound)?;
+    let mut response = serialized(&proposed)?;
     *response.status_mut() = StatusCode::ACCEPTED;
     Ok(response)
 }

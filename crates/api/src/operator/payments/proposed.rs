@@ -6,8 +6,10 @@ use settle_domain::ids::{MerchantId, PaymentId, ProposalId};
 use settle_domain::money::Decimal;
 use settle_domain::time::Timestamp;
 use settle_engine::acts::proposals;
-use settle_store::Proposal;
+use settle_store::{Proposal, Store, StoreResult};
 use utoipa::ToSchema;
+
+use super::super::names::Names;
 
 /// An act that waits for a second person.
 #[derive(Serialize, ToSchema)]
@@ -35,6 +37,9 @@ pub(in super::super) struct Proposed {
     evidence: String,
     #[schema(value_type = String)]
     proposed_by: Actor,
+    /// The proposer's name.
+    #[schema(required)]
+    proposed_by_name: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     proposed_at: Timestamp,
     /// When it is too late to approve it.
@@ -42,9 +47,19 @@ pub(in super::super) struct Proposed {
     expires_at: Timestamp,
 }
 
-impl From<Proposal> for Proposed {
-    fn from(proposal: Proposal) -> Proposed {
-        let deed = proposals::deed_of(&proposal);
+impl Proposed {
+    /// The proposals as they are shown.
+    pub(in super::super) async fn all(
+        store: &dyn Store,
+        proposals: &[Proposal],
+    ) -> StoreResult<Vec<Proposed>> {
+        let names = Names::of(store, proposals.iter().map(|proposal| proposal.proposed_by)).await?;
+        Ok(proposals.iter().map(|proposal| Proposed::new(proposal, &names)).collect())
+    }
+
+    /// A proposal as it is shown.
+    fn new(proposal: &Proposal, names: &Names) -> Proposed {
+        let deed = proposals::deed_of(proposal);
         let act = deed.as_ref().map(|deed| proposals::name_of(deed.act)).unwrap_or_default();
         let (destination_reference, amount, provider_reference, evidence) = deed
             .map(|deed| (deed.destination_reference, deed.amount, deed.provider_reference, deed.evidence))
@@ -60,6 +75,7 @@ impl From<Proposal> for Proposed {
             payment_id: proposal.payment_id,
             version: proposal.version,
             proposed_by: proposal.proposed_by,
+            proposed_by_name: names.find(proposal.proposed_by),
             proposed_at: proposal.proposed_at,
             expires_at: proposal.expires_at,
         }

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use settle_domain::actor::Actor;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::money::{Asset, Decimal};
 use settle_domain::operation::{OperationKind, OperationStatus};
@@ -11,12 +12,14 @@ use settle_domain::provider::ProviderName;
 use settle_domain::quote::FixedSide;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
+use settle_engine::acts::proposals;
 use settle_engine::case::Case;
 use settle_store::StepRow;
 use utoipa::{IntoResponses, ToSchema};
 
 use super::super::OperatorState;
 use super::super::authentication::Operator;
+use super::super::names::Names;
 use crate::error::ApiError;
 use crate::http::{PathIds, serialized};
 use crate::refusals::{Documentation, Refusal, responses};
@@ -77,6 +80,10 @@ pub(in super::super) struct Payment {
     #[schema(required)]
     late: Option<Late>,
     operations: Vec<Operation>,
+    /// What its state allows an operator to do: `retry`, `refund`, `cancel`, `returned`, or `resolve_` and an
+    /// outcome.
+    #[schema(examples("resolve_paid"))]
+    allowed_acts: Vec<String>,
     timeline: Vec<Line>,
 }
 
@@ -146,8 +153,11 @@ struct Line {
     #[schema(required, value_type = Option<Uuid>)]
     operation_id: Option<String>,
     /// `engine`, `command`, or `operator:` and an id.
-    #[schema(examples("engine"))]
-    by: String,
+    #[schema(value_type = String, examples("engine"))]
+    by: Actor,
+    /// The operator's name.
+    #[schema(required)]
+    by_name: Option<String>,
     /// What was booked; the sum is zero in each asset.
     postings: Vec<Booked>,
     /// What an operator gave as evidence, or the engine remarked.
@@ -162,7 +172,7 @@ struct Step {
     to: String,
     reason: Option<String>,
     operation_id: Option<String>,
-    by: String,
+    by: Actor,
     postings: Vec<Booked>,
     #[serde(default)]
     note: Option<String>,
@@ -221,7 +231,11 @@ pub(super) fn payment_of(ids: &PathIds) -> Result<(MerchantId, PaymentId), ApiEr
 pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result<Response, ApiError> {
     let (merchant, payment_id) = (case.merchant_id(), case.payment.payment_id);
     let steps = state.store.payment_steps(merchant, payment_id).await?;
-    let timeline = steps.iter().map(line).collect::<Result<Vec<Line>, ApiError>>()?;
+    let mut timeline = steps.iter().map(line).collect::<Result<Vec<Line>, ApiError>>()?;
+    let names = Names::of(&*state.store, timeline.iter().map(|line| line.by)).await?;
+    for line in &mut timeline {
+        line.by_name = names.find(line.by);
+    }
     let operations = case.operations.iter().map(|tracked| {
         let operation = &tracked.operation;
         Operation {
@@ -271,6 +285,7 @@ pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result
         }),
         late: payment.late.map(|late| Late { kind: late.kind, moved: late.moved }),
         operations: operations.collect(),
+        allowed_acts: case.allowed_acts().map(proposals::name_of).collect(),
         timeline,
     };
     Ok(serialized(&shown)?)
@@ -280,5 +295,5 @@ fn line(row: &StepRow) -> Result<Line, ApiError> {
     let step: Result<Step, _> = serde_json::from_str(&row.step);
     let step = step.map_err(|fault| ApiError::Internal(format!("a step that cannot be read: {fault}")))?;
     let Step { from, to, reason, operation_id, by, postings, note } = step;
-    Ok(Line { at: row.at, from, to, reason, operation_id, by, postings, note })
+    Ok(Line { at: row.at, from, to, reason, operation_id, by, by_name: None, postings, note })
 }

@@ -47,6 +47,7 @@ async fn a_provider_that_this_process_does_not_know_is_named(setup: Setup) {
     let path = format!("/operator/v1/merchants/{merchant}/corridors/BRL/USDC");
     let set = client.call("PUT", &path, Some(&corridor)).await.ok();
     assert_eq!((&set["version"], &set["warning"]), (&json!(1), &json!(words)), "{set}");
+    assert_eq!(set["made_by_name"], "Ada");
     let versions = client.call("GET", &path, None).await.ok();
     assert_eq!(versions["versions"][0].get("warning"), None, "{versions}");
     let payment = json!({
@@ -57,6 +58,7 @@ async fn a_provider_that_this_process_does_not_know_is_named(setup: Setup) {
     let id = created["payments"][0]["payment_id"].as_str().expect("an id").to_owned();
     let shown = client.call("GET", &format!("/operator/v1/merchants/{merchant}/payments/{id}"), None).await.ok();
     assert_eq!((&shown["state"], &shown["obstacle"]), (&json!("received"), &json!(words)), "{shown}");
+    assert_eq!(shown["timeline"][0]["by_name"], "Ada");
 }
 
 async fn what_an_operator_says_is_short_and_harmless(setup: Setup) {

@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::commands::desk::person;
+
 #[cfg(test)]
 mod tests;
 
@@ -34,7 +36,7 @@ pub(super) fn told(shown: &Value) -> String {
 pub(super) fn proposed(proposal: &Value) -> String {
     format!(
         "{} proposes for payment {} at version {}: {}",
-        text(proposal, "proposed_by"),
+        person(proposal, "proposed_by"),
         text(proposal, "payment_id"),
         proposal["version"],
         deed(proposal)
@@ -75,6 +77,9 @@ fn section(title: &str, lines: impl Iterator<Item = String>) -> String {
 fn heading(shown: &Value) -> String {
     let why = match (shown["blocked"].as_str(), shown["reason"].as_str()) {
         (Some(blocked), _) => format!(", blocked: {blocked}"),
+        (None, Some(reason @ "payout_outcome_unknown")) if is_refund(shown) => {
+            format!(", because {reason} (of the refund)")
+        }
         (None, Some(reason)) => format!(", because {reason}"),
         (None, None) => String::new(),
     };
@@ -203,11 +208,15 @@ fn line(shown: &Value, step: &Value) -> String {
     let at: String = text(step, "at").chars().take(19).collect();
     let by = match text(step, "by") {
         "engine" => String::new(),
-        somebody => format!(" ({somebody})"),
+        _ => format!(" ({})", person(step, "by")),
     };
     let note = step["note"].as_str().map_or_else(String::new, |note| format!(": {note}"));
     format!("{at}  {}{by}{note}", happened(shown, step))
 }
+
+/// True of merchants with a webhook and without one.
+const COMPLETED: &str =
+    "the payout was made; the settlement was recorded, with a notification if the merchant has a webhook";
 
 fn happened(shown: &Value, step: &Value) -> String {
     let reason = step["reason"].as_str();
@@ -233,13 +242,9 @@ fn happened(shown: &Value, step: &Value) -> String {
         (Some("failed"), "converted") => "the payout is tried again".to_owned(),
         (_, "converted") => "the conversion was done; what was bought is reserved".to_owned(),
         (_, "paying_out") => "the payout was prepared and sent".to_owned(),
-        (Some("needs_review"), "completed") => {
-            "it turned out that the payout was made; the settlement was recorded and the merchant notified"
-                .to_owned()
-        }
-        (_, "completed") => {
-            "the payout was made; the settlement was recorded and the merchant notified".to_owned()
-        }
+        (Some("needs_review"), "completed") => format!("it turned out that {COMPLETED}"),
+        (_, "completed") => COMPLETED.to_owned(),
+        (Some("refunding"), "failed") => format!("the refund failed{because}; we hold the money"),
         (_, "failed") => format!("it failed{because}; we hold the money"),
         (_, "refunding") => "the refund was prepared".to_owned(),
         (_, "refunded") => "the payer has the money back".to_owned(),
@@ -247,8 +252,14 @@ fn happened(shown: &Value, step: &Value) -> String {
         (_, "needs_review") if step["by"] == "engine" && step["note"].is_string() => {
             format!("not what was asked was done{because}; a person must decide, nothing more is sent")
         }
-        (_, "needs_review") => {
-            format!("nobody knows what became of it{because}; nothing more is sent, look-ups go on")
+        (from, "needs_review") => {
+            let what = match from {
+                Some("converting") => "the conversion",
+                Some("paying_out") => "the payout",
+                Some("refunding") => "the refund",
+                _ => "it",
+            };
+            format!("nobody knows what became of {what}{because}; nothing more is sent, look-ups go on")
         }
         (_, to) => format!("it became {to}{because}"),
     }
@@ -309,22 +320,8 @@ fn remedy(shown: &Value) -> String {
             "nothing: the merchant has it. If it comes back: settle payment returned …".to_owned()
         }
         ("refunded", ..) => "nothing: the payer has it back".to_owned(),
-        ("failed", ..) => format!(
-            "mend the cause, then settle payment retry {which}\n  or pay it back: settle payment refund {which}"
-        ),
-        ("needs_review", Some("payout_outcome_unknown"), _) if deviates(shown) => format!(
-            "agree with the provider how it is made good. Once who should have it has the whole amount: settle payment \
-             resolve {which}\n  --outcome paid, or refunded; once the provider says that it came back: not_paid, or \
-             not_refunded"
-        ),
-        ("needs_review", Some("conversion_outcome_unknown"), _) => format!(
-            "ask the provider what became of the conversion, then settle payment resolve {which} --outcome converted \
-             --amount BOUGHT\n  or --outcome not_converted"
-        ),
-        ("needs_review", ..) => format!(
-            "ask the provider what became of the last operation, then settle payment resolve {which} --outcome paid, \
-             or not_paid,\n  or refunded, or not_refunded"
-        ),
+        ("failed", ..) => stopped(&which),
+        ("needs_review", ..) => reviewed(shown, &which),
         (_, _, Some("payout_wallet_out_of_gas")) => {
             "fill the provider's wallet: it goes on by itself".to_owned()
         }
@@ -336,4 +333,51 @@ fn remedy(shown: &Value) -> String {
         }
         _ => "nothing: the engine is at it".to_owned(),
     }
+}
+
+/// Of a payment that we hold the money of, and that only a person leads on.
+fn stopped(which: &str) -> String {
+    format!(
+        "mend the cause, then settle payment retry {which}\n  or pay it back: settle payment refund {which}"
+    )
+}
+
+/// Of a payment that needs review: what its state allows to say.
+fn reviewed(shown: &Value, which: &str) -> String {
+    let outcomes: Vec<&str> = outcomes(shown).collect();
+    let operation = match outcomes.first() {
+        Some(&"converted" | &"not_converted") => "conversion",
+        Some(&"paid" | &"not_paid") => "payout",
+        Some(_) => "refund",
+        None => return stopped(which),
+    };
+    let offers: Vec<String> = outcomes
+        .iter()
+        .map(|outcome| match *outcome {
+            "converted" => "--outcome converted --amount BOUGHT".to_owned(),
+            outcome => format!("--outcome {outcome}"),
+        })
+        .collect();
+    if operation != "conversion"
+        && deviates(shown)
+        && let [done, not_done] = &offers[..]
+    {
+        return format!(
+            "agree with the provider how it is made good. Once who should have it has the whole amount: settle payment \
+             resolve {which} {done}\n  or, once the provider says that it came back, {not_done}"
+        );
+    }
+    let offers = offers.join("\n  or ");
+    format!("ask the provider what became of the {operation}, then settle payment resolve {which} {offers}")
+}
+
+/// The outcomes that the payment's state allows to resolve it with.
+fn outcomes(shown: &Value) -> impl Iterator<Item = &str> {
+    let acts = list(shown, "allowed_acts").iter().filter_map(Value::as_str);
+    acts.filter_map(|act| act.strip_prefix("resolve_"))
+}
+
+/// Whether a refund is what nobody knows the outcome of.
+fn is_refund(shown: &Value) -> bool {
+    text(shown, "state") == "refunding" || outcomes(shown).any(|outcome| outcome == "not_refunded")
 }

@@ -47,6 +47,7 @@ fn what_was_done_otherwise_is_told_and_not_called_unknown() {
     let mut short = refunded(&Value::Null);
     short["state"] = json!("needs_review");
     short["reason"] = json!("payout_outcome_unknown");
+    short["allowed_acts"] = json!(["resolve_paid", "resolve_not_paid"]);
     short["operations"] = json!([{"kind": "payout", "attempt": 1, "status": "unknown", "deviation": said}]);
     short["timeline"] = json!([{
         "at": "2026-11-16T13:00:00Z", "from": "paying_out", "to": "needs_review", "by": "engine",
@@ -65,7 +66,10 @@ fn what_was_done_otherwise_is_told_and_not_called_unknown() {
     short["operations"][0]["deviation"] = Value::Null;
     short["timeline"][0]["note"] = Value::Null;
     let unknown = told(&short);
-    assert!(unknown.contains("nobody knows what became of it") && unknown.contains("not known"), "{unknown}");
+    assert!(
+        unknown.contains("nobody knows what became of the payout") && unknown.contains("not known"),
+        "{unknown}"
+    );
 }
 
 #[test]
@@ -81,5 +85,43 @@ fn a_late_operation_is_decided_by_its_own_outcomes() {
         let told = told(&halted);
         let words = format!("--outcome {done} if it is this payment's own, or {not_done} if it is not");
         assert!(told.contains(&words) && !told.contains("not known:"), "{told}");
+    }
+}
+
+fn reviewed(from: &str, acts: &[&str]) -> String {
+    told(&json!({
+        "state": "needs_review", "reason": "payout_outcome_unknown", "version": 7, "allowed_acts": acts,
+        "timeline": [{ "from": from, "to": "needs_review", "reason": "payout_outcome_unknown", "by": "engine" }],
+    }))
+}
+
+#[test]
+fn only_what_the_state_allows_is_offered() {
+    let payout = reviewed("paying_out", &["resolve_paid", "resolve_not_paid"]);
+    assert!(payout.contains("--evidence WHY --outcome paid\n  or --outcome not_paid"), "{payout}");
+    assert!(!payout.contains("refund"), "{payout}");
+    let halted = reviewed("received", &["retry", "refund", "cancel"]);
+    assert!(halted.contains("settle payment retry") && !halted.contains("resolve"), "{halted}");
+    let conversion = reviewed("converting", &["resolve_converted", "resolve_not_converted"]);
+    assert!(conversion.contains("--outcome converted --amount BOUGHT\n  or --outcome not_converted"));
+}
+
+#[test]
+fn a_lost_refund_is_told_as_one() {
+    let refund = reviewed("refunding", &["resolve_refunded", "resolve_not_refunded"]);
+    for words in [
+        "because payout_outcome_unknown (of the refund)",
+        "nobody knows what became of the refund (payout_outcome_unknown)",
+        "ask the provider what became of the refund",
+    ] {
+        assert!(refund.contains(words), "{words}: {refund}");
+    }
+}
+
+#[test]
+fn a_merchant_without_a_webhook_is_not_called_notified() {
+    for from in ["paying_out", "needs_review"] {
+        let told = told(&json!({ "state": "completed", "timeline": [{ "from": from, "to": "completed" }] }));
+        assert!(told.contains("the settlement was recorded, with a notification if"), "{told}");
     }
 }
