@@ -24,6 +24,13 @@ pub struct Timestamp(i64);
 #[error("not an RFC 3339 date-time with offset, such as 2026-01-31T09:30:00+00:00")]
 pub struct TimestampFault;
 
+/// Reads a length of time such as `10s`, `1h30m` or `0s`; none is negative.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let parsed: jiff::SignedDuration = text.parse().ok()?;
+    Duration::try_from(parsed).ok()
+}
+
 impl Timestamp {
     /// Midnight of 1 January in the year 1: the earliest time that has a four-digit year.
     pub const MIN: Timestamp = Timestamp(-62_135_596_800_000_000);

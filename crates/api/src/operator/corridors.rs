@@ -190,8 +190,9 @@ pub(super) async fn set_corridor(
     let fee_fixed = fields.required_as("fee_fixed");
     let provider = fields.required_as::<ProviderName>("provider");
     let (minimum, maximum) = (fields.optional_as("minimum"), fields.optional_as("maximum"));
-    let alert_after =
-        fields.optional_as::<u64>("alert_after_seconds").map_or(ALERT_AFTER, Duration::from_secs);
+    let alert_after = fields
+        .optional_such("alert_after_seconds", "a whole number of seconds, such as 900")
+        .map_or(ALERT_AFTER, Duration::from_secs);
     let spread = fields.optional_as("spread").unwrap_or(Decimal::ZERO);
     let (partner, commission) = (fields.optional("partner"), fields.optional_as("commission"));
     fields.end("a corridor")?;

@@ -87,6 +87,29 @@ impl Fields {
         }
     }
 
+    /// A number or a duration that must be there; whoever gives something else is told what is expected.
+    pub(super) fn required_such<T: FromStr>(&mut self, field: &str, expected: &str) -> Option<T> {
+        if matches!(self.left.get(field), None | Some(Value::Null)) {
+            self.required(field);
+            return None;
+        }
+        self.optional_such(field, expected)
+    }
+
+    /// A number or a duration that may be absent or null, as a text or a whole number.
+    pub(super) fn optional_such<T: FromStr>(&mut self, field: &str, expected: &str) -> Option<T> {
+        let given = match self.left.remove(field)? {
+            Value::Null => return None,
+            Value::String(text) => text.parse().ok(),
+            Value::Number(number) if number.is_u64() => number.to_string().parse().ok(),
+            _ => None,
+        };
+        if given.is_none() {
+            self.fault(format!("{field}: must be {expected}"));
+        }
+        given
+    }
+
     /// A text that must be there and pass a check.
     pub(super) fn required_checked(&mut self, field: &'static str, check: Check) -> String {
         if matches!(self.left.get(field), None | Some(Value::Null)) {

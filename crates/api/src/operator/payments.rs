@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use settle_domain::actor::Actor;
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::payment::{PayIn, PaymentOrder, StateName};
+use settle_domain::payment::{PayIn, PaymentOrder, StateName, check_reference};
 use settle_domain::quote::FixedSide;
 use settle_domain::settlement::parse_object;
 use settle_domain::time::Timestamp;
@@ -239,8 +239,8 @@ fn read(body: &[u8], now: Timestamp) -> Result<(Vec<Undated>, bool), ApiError> {
 
 fn order(mut fields: Fields, now: Timestamp) -> Result<Undated, Vec<String>> {
     let merchant_id = fields.required_as::<MerchantId>("merchant_id");
-    let reference = fields.required("payin_reference");
-    let source = fields.optional("payin_source");
+    let reference = fields.required_checked("payin_reference", check_reference);
+    let source = fields.optional_checked("payin_source", check_reference);
     let incoming = fields.required_as("incoming_currency");
     let incoming_amount = fields.required_as("incoming_amount");
     let outgoing = fields.required_as("outgoing_currency");
@@ -254,13 +254,8 @@ fn order(mut fields: Fields, now: Timestamp) -> Result<Undated, Vec<String>> {
     if fixed_side == FixedSide::Incoming && outgoing_target.is_some() {
         fields.fault("outgoing_amount: is only for a fixed outgoing side");
     }
-    let payin = match PayIn::new(source, reference) {
-        Ok(payin) => Some(payin),
-        Err(fault) => {
-            fields.fault(fault);
-            None
-        }
-    };
+    // What is wrong with it stands there already.
+    let payin = PayIn::new(source, reference).ok();
     let faults = fields.faults("a payment");
     let whole = (merchant_id.zip(payin)).zip(incoming.zip(incoming_amount)).zip(outgoing);
     match whole {

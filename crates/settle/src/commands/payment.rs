@@ -105,13 +105,17 @@ struct Act {
     #[command(flatten)]
     payment: Which,
     /// The version that `settle payment show` showed: if the payment has changed since, nothing is done
-    #[arg(long)]
+    #[arg(long, value_parser = parse_version)]
     version: u64,
     /// Why, and how you know; it stands in the timeline
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     evidence: String,
     #[command(flatten)]
     format: OutputFormat,
+}
+
+fn parse_version(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "must be a whole number, such as 3")
 }
 
 #[derive(Debug, Args)]

@@ -16,8 +16,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// A duration that may be zero, as in `0s`.
 pub(super) fn parse_pause(text: &str) -> Result<Duration, String> {
-    let parsed: Option<jiff::SignedDuration> = text.parse().ok();
-    parsed.and_then(|duration| Duration::try_from(duration).ok()).ok_or_else(|| no_duration(text))
+    settle_domain::time::parse_duration(text).ok_or_else(|| no_duration(text))
 }
 
 fn no_duration(text: &str) -> String {

@@ -158,7 +158,7 @@ async fn perform(
     mut fields: Fields,
 ) -> Result<Response, ApiError> {
     let payment = payment_of(ids)?;
-    let version = fields.required_as::<u64>("version").unwrap_or_default();
+    let version = fields.required_such::<u64>("version", "a whole number, such as 3").unwrap_or_default();
     let evidence = fields.required_checked("evidence", check_evidence);
     let is_resolved = matches!(wanted, Act::Resolve(_));
     let amount = if is_resolved { fields.optional_as("amount") } else { None };

@@ -1,7 +1,11 @@
 //! Which payments an operator looks for.
 
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::time::Timestamp;
+use settle_domain::time::{Timestamp, parse_duration};
 use settle_store::PaymentFilter;
 use utoipa::IntoParams;
 
@@ -30,13 +34,40 @@ pub(super) struct ListParameters {
     provider: Option<String>,
     /// With this pay-in reference.
     reference: Option<String>,
-    /// In its state for so many seconds or longer.
+    /// In its state for so long or longer: a duration, or a number of seconds.
+    #[param(example = "15m")]
     older_than: Option<String>,
     /// Page size, 1 to 200.
     #[param(minimum = 1, maximum = 200, default = 50)]
     limit: Option<i64>,
     /// The `next_after` of the page before; absent for the first page.
     after: Option<String>,
+}
+
+/// How long ago: a duration, or a number of seconds.
+pub(super) struct Age(pub(super) Duration);
+
+/// Text that is neither.
+pub(super) struct AgeFault;
+
+impl Age {
+    /// What is expected, in words.
+    pub(super) const EXPECTED: &str = "a duration such as 15m, or a number of seconds";
+}
+
+impl FromStr for Age {
+    type Err = AgeFault;
+
+    fn from_str(text: &str) -> Result<Age, AgeFault> {
+        let seconds = text.parse().map(Duration::from_secs);
+        seconds.ok().or_else(|| parse_duration(text)).map(Age).ok_or(AgeFault)
+    }
+}
+
+impl fmt::Display for AgeFault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "must be {}", Age::EXPECTED)
+    }
 }
 
 /// Which payments, after which, and how many.
@@ -66,8 +97,7 @@ pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiEr
         reason: parsed("reason", reason, &mut details),
         provider: parsed("provider", provider, &mut details),
         reference,
-        changed_by: parsed("older_than", older_than, &mut details)
-            .map(|seconds: u32| now.minus(std::time::Duration::from_secs(seconds.into()))),
+        changed_by: parsed("older_than", older_than, &mut details).map(|Age(age)| now.minus(age)),
     };
     let after = after.and_then(|text| {
         let place = text
@@ -85,7 +115,7 @@ pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiEr
     }
 }
 
-fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
+fn parsed<T: FromStr<Err: fmt::Display>>(
     name: &str,
     text: Option<String>,
     details: &mut Details,

@@ -17,6 +17,7 @@ use utoipa::{IntoResponses, ToSchema};
 use super::super::OperatorState;
 use super::super::authentication::Operator;
 use super::super::fields::Fields;
+use super::filter::Age;
 use crate::error::ApiError;
 use crate::http::serialized;
 use crate::refusals::{Documentation, Refusal, responses};
@@ -39,8 +40,9 @@ pub(in super::super) struct RetrySchema {
     provider: Option<String>,
     /// With this pay-in reference.
     reference: Option<String>,
-    /// Failed so many seconds ago or longer.
-    older_than: Option<u32>,
+    /// Failed so long ago or longer: a duration, or a number of seconds.
+    #[schema(examples("15m"))]
+    older_than: Option<String>,
     /// Why. It stands in the timeline of each.
     evidence: Option<String>,
     /// Only say which would be retried.
@@ -102,7 +104,7 @@ pub(in super::super) async fn retry_payments(
 ) -> Result<Response, ApiError> {
     let now = state.envelope.clock.now();
     let mut fields = Fields::read(&headers, body, state.body_timeout).await?;
-    let older_than = fields.optional_as::<u32>("older_than");
+    let older_than = fields.optional_such::<Age>("older_than", Age::EXPECTED);
     let filter = PaymentFilter {
         state: Some(StateName::Failed),
         merchant_id: fields.optional_as("merchant_id"),
@@ -110,7 +112,7 @@ pub(in super::super) async fn retry_payments(
         reason: fields.optional_as("reason"),
         provider: fields.optional_as("provider"),
         reference: fields.optional("reference"),
-        changed_by: older_than.map(|seconds| now.minus(std::time::Duration::from_secs(seconds.into()))),
+        changed_by: older_than.map(|Age(age)| now.minus(age)),
     };
     let evidence = fields.optional_checked("evidence", check_evidence).unwrap_or_default();
     let dry_run = fields.switch("dry_run");

@@ -10,6 +10,7 @@ on_both_stores! {
     an_amount_that_would_fill_the_books_is_refused,
     what_an_operator_says_is_short_and_harmless,
     a_provider_that_this_process_does_not_know_is_named,
+    whoever_gives_something_else_is_told_what_is_expected,
 }
 
 const PAYMENTS: &str = "/operator/v1/payments";
@@ -98,6 +99,44 @@ async fn what_an_operator_says_is_short_and_harmless(setup: Setup) {
     }
     // What is well said is only of no payment.
     client.call("POST", &of_payment("resolve"), Some(&resolve)).await.refused(404, "not_found");
+}
+
+async fn whoever_gives_something_else_is_told_what_is_expected(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await.id;
+    let payment = format!("/operator/v1/merchants/{merchant}/payments/{}", Uuid::from_u128(8));
+    let corridor = format!("/operator/v1/merchants/{merchant}/corridors/BRL/USDC");
+    let age = "older_than: must be a duration such as 15m, or a number of seconds";
+    let version = "version: must be a whole number, such as 3";
+    let alert_after = "alert_after_seconds: must be a whole number of seconds, such as 900";
+    let terms = json!({ "fee_percentage": "1.5", "fee_fixed": "0.25", "provider": "bank" });
+    for value in [json!("new"), json!(-1), json!(1.5), json!(true), json!([])] {
+        let given = |body: Value, field: &str| {
+            let mut body = body;
+            body[field] = value.clone();
+            body
+        };
+        for (method, path, body, expected) in [
+            ("POST", format!("{PAYMENTS}/retry"), given(json!({ "dry_run": true }), "older_than"), age),
+            ("POST", format!("{payment}/cancel"), given(json!({ "evidence": "I asked" }), "version"), version),
+            ("PUT", corridor.clone(), given(terms.clone(), "alert_after_seconds"), alert_after),
+        ] {
+            let refused = client.call(method, &path, Some(&body)).await;
+            assert_eq!(details(&refused, 422, "admin_validation_failed"), [expected], "{body}");
+        }
+    }
+    let listed = client.call("GET", &format!("{PAYMENTS}?older_than=old"), None).await;
+    assert_eq!(details(&listed, 422, "admin_validation_failed"), [age]);
+    for good in [json!("15m"), json!("900"), json!(900)] {
+        let body = json!({ "dry_run": true, "older_than": good });
+        client.call("POST", &format!("{PAYMENTS}/retry"), Some(&body)).await.ok();
+    }
+    client.call("GET", &format!("{PAYMENTS}?older_than=1h30m"), None).await.ok();
+    let refused = client.call("POST", PAYMENTS, Some(&json!({ "payin_source": "" }))).await;
+    let mut named = details(&refused, 422, "admin_validation_failed");
+    named.truncate(3);
+    let missing = ["merchant_id", "payin_reference", "payin_source"];
+    assert_eq!(named, missing.map(|field| format!("{field}: is required")), "each once");
 }
 
 /// The body with one field replaced is refused, and the field is named.
