@@ -92,10 +92,13 @@ fn merchant(query: Option<&str>) -> Result<Option<MerchantId>, ApiError> {
     let text = parameters.once("merchant_id").map_err(|_| "is given once".to_owned());
     let merchant = text
         .and_then(|text| text.map(str::parse::<MerchantId>).transpose().map_err(|fault| fault.to_string()));
-    merchant.map_err(|problem| {
+    let merchant = merchant.unwrap_or_else(|problem| {
         details.push(|| format!("merchant_id: {problem}"));
-        ApiError::AdminValidation(details.into_list())
-    })
+        None
+    });
+    details.unknown(&parameters, &["merchant_id"]);
+    details.end()?;
+    Ok(merchant)
 }
 
 /// One comparison of a provider's operations with ours.

@@ -70,6 +70,10 @@ impl fmt::Display for AgeFault {
     }
 }
 
+/// The parameters that are texts.
+const TEXTS: [&str; 8] =
+    ["state", "merchant_id", "blocked", "reason", "provider", "reference", "older_than", "after"];
+
 /// Which payments, after which, and how many.
 pub(super) type Asked = (PaymentFilter, Option<(MerchantId, PaymentId)>, u32);
 
@@ -88,8 +92,7 @@ pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiEr
         })
     };
     let [state, merchant_id, blocked, reason, provider, reference, older_than, after] =
-        ["state", "merchant_id", "blocked", "reason", "provider", "reference", "older_than", "after"]
-            .map(|name| text(name).map(str::to_owned));
+        TEXTS.map(|name| text(name).map(str::to_owned));
     let filter = PaymentFilter {
         state: parsed("state", state, &mut details),
         merchant_id: parsed("merchant_id", merchant_id, &mut details),
@@ -108,11 +111,9 @@ pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiEr
         }
         place
     });
-    if details.is_empty() {
-        Ok((filter, after, limit))
-    } else {
-        Err(ApiError::AdminValidation(details.into_list()))
-    }
+    details.unknown(&parameters, &[&TEXTS[..], &["limit"]].concat());
+    details.end()?;
+    Ok((filter, after, limit))
 }
 
 fn parsed<T: FromStr<Err: fmt::Display>>(
