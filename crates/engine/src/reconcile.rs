@@ -68,7 +68,7 @@ pub enum ReconcileError {
     UnderWay(ProviderName),
     /// The provider did not give its list.
     #[error("{0} does not give its list: {1}")]
-    NoList(ProviderName, &'static str),
+    NoList(ProviderName, String),
     /// The provider's list has no end.
     #[error("the list of {0} has no end")]
     Endless(ProviderName),
@@ -245,7 +245,7 @@ impl Reconciler {
         }
         let page = match station.changes(run.since, run.after.as_deref()).await {
             Seen::Answered(page) => page,
-            other => return Err(ReconcileError::NoList(provider.clone(), other.class())),
+            other => return Err(ReconcileError::NoList(provider.clone(), other.told())),
         };
         let ids: Vec<OperationId> =
             page.operations.iter().map(|operation| OperationId(operation.operation_id)).collect();

@@ -125,7 +125,7 @@ pub async fn examine(
     let capabilities = match client.capabilities(clock.now()).await {
         Seen::Answered(capabilities) => capabilities,
         other => {
-            let check = failed(steps::CAPABILITIES, format!("no signed capabilities: {}", told(&other)));
+            let check = failed(steps::CAPABILITIES, format!("no signed capabilities: {}", other.told()));
             return Ok(Report { instance: None, sandbox: false, checks: vec![check] });
         }
     };
@@ -156,21 +156,4 @@ impl Kit<'_> {
 
 fn failed(check: &'static str, finding: String) -> Check {
     Check { check, verdict: Verdict::Failed, finding }
-}
-
-/// What was seen, in a few words.
-fn told<T>(seen: &Seen<T>) -> String {
-    match seen {
-        Seen::NotSent(fault) => format!("it could not be reached ({fault})"),
-        Seen::TurnedAway { status, problem } => match problem {
-            Some(problem) => format!("{status} `{}`", problem.code),
-            None => format!("{status}, not signed with this secret"),
-        },
-        Seen::Blocked { status, problem } => format!("{status} `{}`", problem.code),
-        Seen::Refused(problem) | Seen::Conflict(problem) => format!("422 `{}`", problem.code),
-        Seen::Absent(_) => "404".to_owned(),
-        Seen::Answered(_) => "a success".to_owned(),
-        Seen::Unusable { status, fault } => format!("{status}: {fault}"),
-        Seen::NoAnswer(fault) => format!("no answer ({fault})"),
-    }
 }

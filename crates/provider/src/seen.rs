@@ -94,19 +94,21 @@ pub enum LostFault {
 }
 
 impl<T> Seen<T> {
-    /// One word for metrics and reports.
+    /// What was seen, in a few words for people.
     #[must_use]
-    pub const fn class(&self) -> &'static str {
+    pub fn told(&self) -> String {
         match self {
-            Seen::NotSent(_) => "not_sent",
-            Seen::TurnedAway { .. } => "turned_away",
-            Seen::Blocked { .. } => "blocked",
-            Seen::Refused(_) => "refused",
-            Seen::Conflict(_) => "conflict",
-            Seen::Absent(_) => "absent",
-            Seen::Answered(_) => "answered",
-            Seen::Unusable { .. } => "unusable",
-            Seen::NoAnswer(_) => "no_answer",
+            Seen::NotSent(fault) => format!("it could not be reached ({fault})"),
+            Seen::TurnedAway { status, problem } => match problem {
+                Some(problem) => format!("{status} `{}`", problem.code),
+                None => format!("{status}, not signed with this secret"),
+            },
+            Seen::Blocked { status, problem } => format!("{status} `{}`", problem.code),
+            Seen::Refused(problem) | Seen::Conflict(problem) => format!("422 `{}`", problem.code),
+            Seen::Absent(_) => "404".to_owned(),
+            Seen::Answered(_) => "a success".to_owned(),
+            Seen::Unusable { status, fault } => format!("{status}: {fault}"),
+            Seen::NoAnswer(fault) => format!("no answer ({fault})"),
         }
     }
 }

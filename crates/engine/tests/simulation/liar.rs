@@ -206,7 +206,7 @@ impl Liar {
         tokio::spawn(async move {
             pass(there).await;
             let seen = liar.arrive(kind, id, &body, stamped_at);
-            liar.tell(format_args!("{kind:?} {id} has arrived: {}", seen.class()));
+            liar.tell(format_args!("{kind:?} {id} has arrived: {}", seen.told()));
             liar.inner().under_way -= 1;
             pass(back).await;
             if !is_lost {

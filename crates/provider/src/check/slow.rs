@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
-use super::{Finding, Kit, told};
+use super::{Finding, Kit};
 use crate::provider::Provider;
 use crate::seen::Seen;
 use crate::wire::{Operation, OperationKind, OperationStatus};
@@ -24,7 +24,7 @@ impl Kit<'_> {
                         return Ok(operation);
                     }
                     Seen::Answered(_) => sleep(LOOK_PAUSE).await,
-                    other => return Err(format!("a look-up of {operation_id} gave {}", told(&other))),
+                    other => return Err(format!("a look-up of {operation_id} gave {}", other.told())),
                 }
             }
         };
@@ -51,7 +51,7 @@ impl Kit<'_> {
             found = looking => found?,
             answered = &mut sending => match answered {
                 Seen::Answered(_) => self.outcome(operation_id).await?,
-                other => return Err(format!("the payout gave {}", told(&other))),
+                other => return Err(format!("the payout gave {}", other.told())),
             },
         };
         if found.status == OperationStatus::Refused {
@@ -78,7 +78,7 @@ impl Kit<'_> {
                         return Err(text.to_owned());
                     }
                     Seen::Absent(_) => sleep(LOOK_PAUSE).await,
-                    other => return Err(format!("a look-up gave {}", told(&other))),
+                    other => return Err(format!("a look-up gave {}", other.told())),
                 }
             }
         };

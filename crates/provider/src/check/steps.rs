@@ -6,7 +6,7 @@ use bytes::Bytes;
 use settle_domain::money::{Decimal, asset_decimals};
 use uuid::Uuid;
 
-use super::{Check, Finding, Kit, Terms, Verdict, told};
+use super::{Check, Finding, Kit, Terms, Verdict};
 use crate::provider::Provider;
 use crate::seen::Seen;
 use crate::wire::{
@@ -109,14 +109,14 @@ impl Kit<'_> {
 
     async fn turned_away(&self, id: Uuid, seen: &Seen<Operation>) -> Finding {
         if !matches!(seen, Seen::TurnedAway { .. }) {
-            return Err(format!("instead of 401 or 403: {}", told(seen)));
+            return Err(format!("instead of 401 or 403: {}", seen.told()));
         }
         match self.client.look_up(id, self.clock.now()).await {
             Seen::Absent(_) => {}
-            other => return Err(format!("{}, but a look-up gives {}", told(seen), told(&other))),
+            other => return Err(format!("{}, but a look-up gives {}", seen.told(), other.told())),
         }
         self.executed(id, 0).await?;
-        Ok(told(seen))
+        Ok(seen.told())
     }
 
     async fn absent(&self) -> Finding {
@@ -125,7 +125,7 @@ impl Kit<'_> {
                 Ok("404 with operation and instance".to_owned())
             }
             Seen::Absent(absence) => Err(format!("it names another instance: {}", absence.instance)),
-            other => Err(told(&other)),
+            other => Err(other.told()),
         }
     }
 
@@ -177,7 +177,7 @@ impl Kit<'_> {
         for body in others {
             let seen = self.client.send(OperationKind::Payout, id, body, self.clock.now()).await;
             if !matches!(seen, Seen::Conflict(_)) {
-                return Err(format!("instead of 422 `conflict`: {}", told(&seen)));
+                return Err(format!("instead of 422 `conflict`: {}", seen.told()));
             }
         }
         if self.outcome(id).await? != before {
@@ -192,17 +192,17 @@ impl Kit<'_> {
         match self.client.void(id, self.clock.now()).await {
             Seen::Answered(voided) if voided.status == OperationStatus::Refused => {}
             Seen::Answered(voided) => return Err(format!("the void says {:?}", voided.status)),
-            other => return Err(format!("the void gave {}", told(&other))),
+            other => return Err(format!("the void gave {}", other.told())),
         }
         let body = self.payout(id, self.amount(), &self.destination());
         let late = self.client.send(OperationKind::Payout, id, body, self.clock.now()).await;
         if !matches!(&late, Seen::Refused(_)) {
-            return Err(format!("the late request, instead of being refused, gave {}", told(&late)));
+            return Err(format!("the late request, instead of being refused, gave {}", late.told()));
         }
         match self.client.look_up(id, self.clock.now()).await {
             Seen::Answered(found) if found.status == OperationStatus::Refused => {}
             Seen::Answered(found) => return Err(format!("a look-up says {:?}", found.status)),
-            other => return Err(format!("a look-up gave {}", told(&other))),
+            other => return Err(format!("a look-up gave {}", other.told())),
         }
         self.executed(id, 0).await?;
         Ok("refused for good".to_owned())
@@ -213,7 +213,7 @@ impl Kit<'_> {
         match self.client.void(id, self.clock.now()).await {
             Seen::Answered(voided) if voided == before => Ok(format!("{:?}, as before", before.status)),
             Seen::Answered(voided) => Err(format!("the void says {voided:?} instead of {before:?}")),
-            other => Err(format!("the void gave {}", told(&other))),
+            other => Err(format!("the void gave {}", other.told())),
         }
     }
 
@@ -231,7 +231,7 @@ impl Kit<'_> {
         };
         let quote = match self.client.quote(&question, self.clock.now()).await {
             Seen::Answered(quote) => quote,
-            other => return Err(format!("a quote for {SOLD} {} gave {}", question.sell, told(&other))),
+            other => return Err(format!("a quote for {SOLD} {} gave {}", question.sell, other.told())),
         };
         if quote.sell_amount != SOLD || quote.expires_at <= self.clock.now() {
             return Err(format!("the quote sells {} until {}", quote.sell_amount, quote.expires_at));
@@ -291,7 +291,7 @@ impl Kit<'_> {
         loop {
             let page = match self.client.changes(since, after.as_deref(), self.clock.now()).await {
                 Seen::Answered(page) => page,
-                other => return Err(format!("the list gave {}", told(&other))),
+                other => return Err(format!("the list gave {}", other.told())),
             };
             pages += 1;
             if let Some(found) = page.operations.into_iter().find(|found| found.operation_id == id) {
@@ -313,7 +313,7 @@ impl Kit<'_> {
     async fn send(&self, kind: OperationKind, id: Uuid, body: Bytes) -> Result<Operation, String> {
         match self.client.send(kind, id, body, self.clock.now()).await {
             Seen::Answered(operation) => Ok(operation),
-            other => Err(format!("the {} gave {}", kind.as_str(), told(&other))),
+            other => Err(format!("the {} gave {}", kind.as_str(), other.told())),
         }
     }
 

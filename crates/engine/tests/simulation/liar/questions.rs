@@ -35,7 +35,7 @@ impl Liar {
                 3 => Seen::NotSent(NotSentFault::Dns),
                 _ => Seen::NoAnswer(LostFault::Closed),
             };
-            self.tell(format_args!("quote: {}", seen.class()));
+            self.tell(format_args!("quote: {}", seen.told()));
             return seen;
         }
         let rate = *self.world.chance.pick(&RATES);
@@ -95,7 +95,7 @@ impl Liar {
             known.map_or_else(|| absent("one"), Seen::Answered)
         };
         let status = if let Seen::Answered(found) = &seen { Some(found.status) } else { None };
-        self.tell(format_args!("look-up of {id}: {} {status:?}", seen.class()));
+        self.tell(format_args!("look-up of {id}: {} {status:?}", seen.told()));
         seen
     }
 
