@@ -165,7 +165,7 @@ async fn read(
     deed: &Deed,
 ) -> Result<(Case, Option<Arc<StoredCorridor>>), ActError> {
     let mut case = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
-    if !(case.news_version..=case.payment.version).contains(&version) {
+    if !case.is_as_seen(version) {
         return Err(ActError::stale(&case));
     }
     let corridor = means.corridor(&case).await?;

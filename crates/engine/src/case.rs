@@ -358,6 +358,13 @@ impl Case {
         self.operations.iter().rposition(|tracked| tracked.operation.request.kind() == kind)
     }
 
+    /// Whether nothing has changed since a version that somebody saw, but how often the engine has waited and
+    /// looked.
+    #[must_use]
+    pub fn is_as_seen(&self, version: u64) -> bool {
+        (self.news_version..=self.payment.version).contains(&version)
+    }
+
     /// What its state allows an operator to do.
     pub fn allowed_acts(&self) -> impl Iterator<Item = Act> {
         let standing = self.payment.standing(self.awaited_status());

@@ -17,7 +17,7 @@ use crate::http::{PathIds, serialized};
 use crate::refusals::{Documentation, Refusal, responses};
 
 /// Proposals that one answer lists; whoever has more has another problem.
-const LISTED_MAX: u32 = 200;
+const LISTED_MAX: usize = 200;
 
 /// What waits for a second person, the oldest first.
 #[derive(Serialize, ToSchema)]
@@ -35,6 +35,8 @@ impl IntoResponses for ListRefusals {
 }
 
 /// List what waits for a second person
+///
+/// What can no longer be approved, because the payment has changed since or a day is over, is not listed.
 #[utoipa::path(
     get,
     path = "/operator/v1/proposals",
@@ -48,8 +50,8 @@ pub(super) async fn list_proposals(
     RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
     whole_list(query.as_deref())?;
-    let listed = state.store.proposal_list(state.envelope.clock.now(), LISTED_MAX).await?;
-    Ok(serialized(&Proposals { proposals: Proposed::all(&*state.store, listed).await? })?)
+    let listed = proposals::waiting(&state.means, LISTED_MAX).await?;
+    Ok(serialized(&Proposals { proposals: Proposed::all(&*state.store, &listed).await? })?)
 }
 
 /// What approving can be refused for.

@@ -9,7 +9,7 @@ use settle_domain::ids::{MerchantId, PaymentId, ProposalId};
 use settle_domain::money::Decimal;
 use settle_domain::payment::{Act, PaymentEvent};
 use settle_domain::seams::Entropy;
-use settle_store::{Proposal, StoreError};
+use settle_store::{Proposal, StoreError, StoreResult};
 
 use super::{ActError, People, act, judged};
 use crate::advance::Deed;
@@ -19,6 +19,9 @@ use crate::wake::EngineWake;
 
 /// How long a proposal can be approved.
 pub const PROPOSAL_LIFETIME: Duration = Duration::from_hours(24);
+
+/// Proposals that are looked at to find those that can still be approved.
+const LOOKED_AT_MAX: u32 = 1_000;
 
 /// A deed as a proposal keeps it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,6 +81,26 @@ pub async fn propose(
     tx.proposal_create(&proposal).await?;
     tx.commit().await?;
     Ok(proposal)
+}
+
+/// The proposals that can still be approved, the oldest first, at most so many: somebody has only to say so.
+pub async fn waiting(means: &Means, number: usize) -> StoreResult<Vec<Proposal>> {
+    let mut waiting = Vec::new();
+    for proposal in means.store.proposal_list(means.clock.now(), LOOKED_AT_MAX).await? {
+        if waiting.len() < number && is_as_seen(means, &proposal).await? {
+            waiting.push(proposal);
+        }
+    }
+    Ok(waiting)
+}
+
+/// Whether the payment is as the proposer saw it. Of one that cannot be read nobody can say so.
+async fn is_as_seen(means: &Means, proposal: &Proposal) -> StoreResult<bool> {
+    match means.store.payment_find(proposal.merchant_id, proposal.payment_id).await {
+        Ok(Some(row)) => Ok(Case::read(row, None, []).is_ok_and(|case| case.is_as_seen(proposal.version))),
+        Ok(None) | Err(StoreError::Unexpected(_)) => Ok(false),
+        Err(fault) => Err(fault),
+    }
 }
 
 /// A second person approves a proposal, and it is done.

@@ -27,6 +27,7 @@ mod hints;
 mod memories;
 mod notices;
 mod obstacles;
+mod proposals;
 mod reconcile;
 mod retries;
 mod rules;
