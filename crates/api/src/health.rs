@@ -6,6 +6,7 @@
 //!
 //! | word | what it means |
 //! |---|---|
+//! | `starting` | it asks the database for the first time whether it may work; after 15 s not ready |
 //! | `serving` | it does the work of its share of the merchants |
 //! | `standing by` | another process does it on the same SQLite file; this one takes over when it ends |
 //! | `absent` | it cannot show in the database that it lives, so it must not work; after 15 s not ready |
@@ -202,10 +203,10 @@ struct ReadinessSchema {
     /// Why it is not ready; only then.
     #[schema(value_type = String, required = false, examples("migrations are pending"))]
     reason: Option<String>,
-    /// Where the dispatcher of a process that sends stands: `serving`, `standing by` or `absent`.
+    /// Where the dispatcher of a process that sends stands: `starting`, `serving`, `standing by` or `absent`.
     #[schema(value_type = String, required = false, examples("serving"))]
     dispatcher: Option<String>,
-    /// Where the engine of a process that settles stands: `serving`, `standing by` or `absent`.
+    /// Where the engine of a process that settles stands: `starting`, `serving`, `standing by` or `absent`.
     #[schema(value_type = String, required = false, examples("serving"))]
     engine: Option<String>,
 }
@@ -259,12 +260,16 @@ async fn readyz(State(health): State<Health>) -> Response {
 
 /// Whether a keeper has been absent for too long.
 fn is_absent(standing: Option<Standing>) -> bool {
-    matches!(standing, Some(Standing::Absent(since)) if since.elapsed() > ABSENT_MAX)
+    match standing {
+        Some(Standing::Starting(since) | Standing::Absent(since)) => since.elapsed() > ABSENT_MAX,
+        Some(Standing::StandingBy | Standing::Present) | None => false,
+    }
 }
 
 /// What operators read of where a keeper stands.
 pub(crate) fn word(standing: Standing) -> &'static str {
     match standing {
+        Standing::Starting(_) => "starting",
         Standing::Present => "serving",
         Standing::StandingBy => "standing by",
         Standing::Absent(_) => "absent",

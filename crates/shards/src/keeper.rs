@@ -30,6 +30,8 @@ const GIVE_BACK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Where a keeper stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
+    /// Nobody is served yet: since then the keeper has been asking the database for the first time.
+    Starting(Instant),
     /// Nobody is served: since then the keeper could not show that the process lives, or not renew.
     Absent(Instant),
     /// Another process serves, and this one takes over when that one ends.
@@ -69,7 +71,7 @@ impl Keeper {
             desks: Vec::new(),
             let_go: Arc::default(),
             gone: Arc::default(),
-            standing: watch::Sender::new(Standing::Absent(now)),
+            standing: watch::Sender::new(Standing::Starting(now)),
         }
     }
 
@@ -183,15 +185,17 @@ impl Keeper {
         }
     }
 
-    /// Takes note of where it stands. A keeper that stays absent has been so since the first time.
+    /// Takes note of where it stands. A keeper that stays absent has been so since the first time, and one
+    /// that fails when it starts since it started.
     fn stands(&self, now: Standing) {
         let changed = self.standing.send_if_modified(|standing| {
-            let is_same =
-                matches!((*standing, now), (Standing::Absent(_), Standing::Absent(_))) || *standing == now;
-            if !is_same {
-                *standing = now;
-            }
-            !is_same
+            let next = match (*standing, now) {
+                (Standing::Starting(since) | Standing::Absent(since), Standing::Absent(_)) => {
+                    Standing::Absent(since)
+                }
+                (_, now) => now,
+            };
+            std::mem::replace(standing, next) != next
         });
         if changed && now == Standing::StandingBy {
             tracing::warn!(

@@ -93,6 +93,8 @@ async fn readyz_says_where_the_dispatcher_stands(setup: Setup) {
     assert_eq!(operator.get("/readyz").await.ok(), ready("serving"));
     stands.send_replace(Standing::StandingBy);
     assert_eq!(operator.get("/readyz").await.ok(), ready("standing by"));
+    stands.send_replace(Standing::Starting(Instant::now()));
+    assert_eq!(operator.get("/readyz").await.ok(), ready("starting"));
     stands.send_replace(Standing::Absent(Instant::now()));
     assert_eq!(operator.get("/readyz").await.ok(), ready("absent"), "it may come back at once");
     stands.send_replace(Standing::Absent(Instant::now() - Duration::from_secs(16)));

@@ -206,7 +206,7 @@ async fn a_keeper_says_where_it_stands() {
     database.is_taken.store(true, Ordering::SeqCst);
     let mut keeper = database.keeper();
     let (tenant, mut standing) = (keeper.tenant(), keeper.standing());
-    assert!(matches!(*standing.borrow_and_update(), Standing::Absent(_)), "it has not begun");
+    assert!(matches!(*standing.borrow_and_update(), Standing::Starting(_)), "it has not begun");
     tokio::spawn(keeper.run());
     standing.changed().await.unwrap();
     assert_eq!(*standing.borrow_and_update(), Standing::StandingBy);
@@ -223,6 +223,18 @@ async fn a_keeper_says_where_it_stands() {
     database.hangs.store(false, Ordering::SeqCst);
     standing.changed().await.unwrap();
     assert_eq!(*standing.borrow_and_update(), Standing::Present);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_keeper_that_fails_when_it_starts_is_absent_since_it_started() {
+    let (database, _says) = Database::new();
+    database.hangs.store(true, Ordering::SeqCst);
+    let mut keeper = database.keeper();
+    let (_tenant, mut standing) = (keeper.tenant(), keeper.standing());
+    let Standing::Starting(since) = *standing.borrow_and_update() else { panic!("it has not begun") };
+    tokio::spawn(keeper.run());
+    standing.changed().await.unwrap();
+    assert_eq!(*standing.borrow(), Standing::Absent(since));
 }
 
 /// Lets a minute of virtual time pass.
