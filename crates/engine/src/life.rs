@@ -9,7 +9,6 @@ use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Backoff, Report, Seen as Verdict, Window};
 use settle_domain::payment::{PaymentState, QuoteRefusal};
 use settle_domain::provider::ProviderName;
-use settle_domain::reason::Blocked;
 use settle_domain::seams::Clock;
 use settle_provider::wire::QuoteRequest;
 use settle_store::{CorridorKey, ShardLease, Store, StoreError, StoreResult, StoredCorridor};
@@ -212,15 +211,6 @@ impl Means {
     async fn instance(&self, case: &Case) -> Option<String> {
         let station = self.station(case).filter(|station| station.may_send())?;
         station.capabilities().await.map(|known| known.instance.clone())
-    }
-
-    /// The provider cannot be asked for anything now: it is paused, does not answer, or turns us away.
-    fn unasked(&self, station: Option<&Arc<Station>>, case: Case) -> Advance {
-        let now = self.clock.now();
-        match station.filter(|station| station.may_send() && station.turns_away().is_some()) {
-            Some(station) => Advance::turned_away(case, station.name(), self.waits, now),
-            None => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
-        }
     }
 
     async fn quote(&self, case: Case) -> Result<Advance, LifeError> {

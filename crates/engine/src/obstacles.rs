@@ -4,13 +4,17 @@
 //! there are now is looked up when somebody asks.
 
 use std::fmt;
+use std::sync::Arc;
 
 use settle_domain::payment::PaymentState;
 use settle_domain::provider::ProviderName;
+use settle_domain::reason::Blocked;
 use settle_store::StoreResult;
 
+use crate::advance::Advance;
 use crate::case::Case;
 use crate::life::Means;
+use crate::providers::Station;
 
 /// What a person can mend.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +47,15 @@ impl fmt::Display for Obstacle {
 }
 
 impl Means {
+    /// The provider cannot be asked for anything now: it is paused, does not answer, or turns us away.
+    pub(crate) fn unasked(&self, station: Option<&Arc<Station>>, case: Case) -> Advance {
+        let now = self.clock.now();
+        match station.filter(|station| station.may_send() && station.turns_away().is_some()) {
+            Some(station) => Advance::turned_away(case, station.name(), self.waits, now),
+            None => Advance::waits(case, Some(Blocked::ProviderUnavailable), self.waits, now),
+        }
+    }
+
     /// What stands in the way of a payment that the engine would take on.
     pub async fn obstacle(&self, case: &Case) -> StoreResult<Option<Obstacle>> {
         let payment = &case.payment;
