@@ -1,7 +1,5 @@
-//! Reads query parameters: a known one may stand once, and a refusal lists every fault. Merchants' unknown
-//! ones are ignored; operators' lists name them.
-
-use std::collections::BTreeSet;
+//! Reads query parameters: a known one may stand once, unknown ones are ignored, and a refusal lists every
+//! fault.
 
 use settle_domain::error_code::{ErrorCode, FieldFault};
 use settle_domain::page::{LIMIT_DEFAULT, LIMIT_MAX, OFFSET_MAX, PageRequest};
@@ -25,13 +23,6 @@ impl Parameters {
             (Some((_, value)), None) => Ok(Some(value)),
             (Some(_), Some(_)) => Err(FieldFault::new(field, ErrorCode::ValidationFailed)),
         }
-    }
-
-    /// The parameters that are none of these, each once.
-    pub fn others<'a>(&'a self, known: &'a [&str]) -> impl Iterator<Item = &'a str> {
-        let names = self.0.iter().map(|(name, _)| name.as_str());
-        let others: BTreeSet<&str> = names.filter(|name| !known.contains(name)).collect();
-        others.into_iter()
     }
 
     /// The page size, 50 unless the query says another.

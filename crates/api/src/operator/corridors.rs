@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use serde::Serialize;
@@ -22,7 +22,6 @@ use super::OperatorState;
 use super::authentication::Operator;
 use super::fields::Fields;
 use super::names::Names;
-use super::pages;
 use crate::error::ApiError;
 use crate::http::{PathIds, serialized};
 use crate::refusals::{Documentation, Refusal, responses};
@@ -133,15 +132,6 @@ pub(super) struct CorridorVersions {
     versions: Vec<Version>,
 }
 
-/// What listing corridors can be refused for.
-pub(super) struct ListRefusals;
-
-impl IntoResponses for ListRefusals {
-    fn responses() -> Documentation {
-        responses(&[Refusal::UnknownMerchant, Refusal::AdminValidation])
-    }
-}
-
 /// List the corridors of a merchant, with all their versions
 #[utoipa::path(
     get,
@@ -149,15 +139,13 @@ impl IntoResponses for ListRefusals {
     operation_id = "listCorridors",
     tag = "Corridors",
     params(("merchant_id" = Uuid, Path, description = "The merchant.")),
-    responses((status = 200, description = "All versions of all corridors.", body = CorridorVersions), ListRefusals)
+    responses((status = 200, description = "All versions of all corridors.", body = CorridorVersions), ShowRefusals)
 )]
 pub(super) async fn list_corridors(
     _operator: Operator,
     State(state): State<OperatorState>,
     ids: PathIds,
-    RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
-    pages::whole(query.as_deref())?;
     let merchant_id: MerchantId = ids.id("merchant_id").ok_or(ApiError::NotFound)?;
     let versions = state.store.corridor_list(merchant_id).await?;
     if versions.is_empty() && state.store.merchant_find(merchant_id).await?.is_none() {

@@ -1,8 +1,5 @@
 //! The problems of a request, in words: the first ones one by one, of the others only the number.
 
-use crate::error::ApiError;
-use crate::http::{Excerpt, Parameters};
-
 /// Most problems listed; the others are only counted.
 const LISTED_MAX: usize = 20;
 
@@ -21,19 +18,6 @@ impl Details {
         } else {
             self.unlisted += 1;
         }
-    }
-
-    /// Adds the parameters of a query that a list does not have: a misspelt filter must not look like one
-    /// that finds everything.
-    pub(super) fn unknown(&mut self, parameters: &Parameters, known: &[&str]) {
-        for name in parameters.others(known) {
-            self.push(|| format!("{}: is not a parameter of this list", Excerpt(name)));
-        }
-    }
-
-    /// Refuses the request if something is wrong.
-    pub(super) fn end(self) -> Result<(), ApiError> {
-        if self.is_empty() { Ok(()) } else { Err(ApiError::AdminValidation(self.into_list())) }
     }
 
     /// Whether nothing is wrong.

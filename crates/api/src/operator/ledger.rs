@@ -92,13 +92,10 @@ fn merchant(query: Option<&str>) -> Result<Option<MerchantId>, ApiError> {
     let text = parameters.once("merchant_id").map_err(|_| "is given once".to_owned());
     let merchant = text
         .and_then(|text| text.map(str::parse::<MerchantId>).transpose().map_err(|fault| fault.to_string()));
-    let merchant = merchant.unwrap_or_else(|problem| {
+    merchant.map_err(|problem| {
         details.push(|| format!("merchant_id: {problem}"));
-        None
-    });
-    details.unknown(&parameters, &["merchant_id"]);
-    details.end()?;
-    Ok(merchant)
+        ApiError::AdminValidation(details.into_list())
+    })
 }
 
 /// One comparison of a provider's operations with ours.

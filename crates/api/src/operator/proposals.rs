@@ -1,6 +1,6 @@
 //! `/operator/v1/proposals`: acts on payments that wait for a second person.
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use settle_domain::actor::Actor;
@@ -10,7 +10,6 @@ use utoipa::{IntoResponses, ToSchema};
 
 use super::OperatorState;
 use super::authentication::Operator;
-use super::pages::whole as whole_list;
 use super::payments::{Payment, Proposed, refused, whole};
 use crate::error::ApiError;
 use crate::http::{PathIds, serialized};
@@ -25,15 +24,6 @@ pub(super) struct Proposals {
     proposals: Vec<Proposed>,
 }
 
-/// What listing can be refused for.
-pub(super) struct ListRefusals;
-
-impl IntoResponses for ListRefusals {
-    fn responses() -> Documentation {
-        responses(&[Refusal::AdminValidation])
-    }
-}
-
 /// List what waits for a second person
 ///
 /// What can no longer be approved, because the payment has changed since or a day is over, is not listed.
@@ -42,14 +32,12 @@ impl IntoResponses for ListRefusals {
     path = "/operator/v1/proposals",
     operation_id = "listProposals",
     tag = "Payments",
-    responses((status = 200, description = "What waits, the oldest first.", body = Proposals), ListRefusals)
+    responses((status = 200, description = "What waits, the oldest first.", body = Proposals))
 )]
 pub(super) async fn list_proposals(
     _operator: Operator,
     State(state): State<OperatorState>,
-    RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
-    whole_list(query.as_deref())?;
     let listed = proposals::waiting(&state.means, LISTED_MAX).await?;
     Ok(serialized(&Proposals { proposals: Proposed::all(&*state.store, &listed).await? })?)
 }

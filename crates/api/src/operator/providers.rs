@@ -2,7 +2,7 @@
 //! that they give.
 
 use axum::body::Body;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
@@ -22,7 +22,6 @@ use super::OperatorState;
 use super::authentication::Operator;
 use super::fields::Fields;
 use super::names::Names;
-use super::pages;
 use crate::error::ApiError;
 use crate::http::{PathIds, read_body, serialized};
 use crate::refusals::{Documentation, Refusal, responses};
@@ -83,15 +82,6 @@ pub(super) struct HintSchema {
     operation_id: String,
 }
 
-/// What listing providers can be refused for.
-pub(super) struct ListRefusals;
-
-impl IntoResponses for ListRefusals {
-    fn responses() -> Documentation {
-        responses(&[Refusal::AdminValidation])
-    }
-}
-
 /// What showing a provider can be refused for.
 pub(super) struct ShowRefusals;
 
@@ -116,14 +106,12 @@ impl IntoResponses for SetRefusals {
     path = "/operator/v1/providers",
     operation_id = "listProviders",
     tag = "Providers",
-    responses((status = 200, description = "All providers of the settings.", body = Providers), ListRefusals)
+    responses((status = 200, description = "All providers of the settings.", body = Providers))
 )]
 pub(super) async fn list_providers(
     _operator: Operator,
     State(state): State<OperatorState>,
-    RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
-    pages::whole(query.as_deref())?;
     let pauses = Pauses::read(&*state.store).await?;
     let providers = state.means.providers.all().map(|station| shown(station, &pauses)).collect();
     Ok(serialized(&Providers { providers })?)

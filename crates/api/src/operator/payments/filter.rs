@@ -70,10 +70,6 @@ impl fmt::Display for AgeFault {
     }
 }
 
-/// The parameters that are texts.
-const TEXTS: [&str; 8] =
-    ["state", "merchant_id", "blocked", "reason", "provider", "reference", "older_than", "after"];
-
 /// Which payments, after which, and how many.
 pub(super) type Asked = (PaymentFilter, Option<(MerchantId, PaymentId)>, u32);
 
@@ -92,7 +88,8 @@ pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiEr
         })
     };
     let [state, merchant_id, blocked, reason, provider, reference, older_than, after] =
-        TEXTS.map(|name| text(name).map(str::to_owned));
+        ["state", "merchant_id", "blocked", "reason", "provider", "reference", "older_than", "after"]
+            .map(|name| text(name).map(str::to_owned));
     let filter = PaymentFilter {
         state: parsed("state", state, &mut details),
         merchant_id: parsed("merchant_id", merchant_id, &mut details),
@@ -111,9 +108,11 @@ pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiEr
         }
         place
     });
-    details.unknown(&parameters, &[&TEXTS[..], &["limit"]].concat());
-    details.end()?;
-    Ok((filter, after, limit))
+    if details.is_empty() {
+        Ok((filter, after, limit))
+    } else {
+        Err(ApiError::AdminValidation(details.into_list()))
+    }
 }
 
 fn parsed<T: FromStr<Err: fmt::Display>>(

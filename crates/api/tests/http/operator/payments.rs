@@ -11,7 +11,6 @@ on_both_stores! {
     what_an_operator_says_is_short_and_harmless,
     a_provider_that_this_process_does_not_know_is_named,
     whoever_gives_something_else_is_told_what_is_expected,
-    a_parameter_that_a_list_does_not_have_is_named,
 }
 
 const PAYMENTS: &str = "/operator/v1/payments";
@@ -144,28 +143,6 @@ async fn whoever_gives_something_else_is_told_what_is_expected(setup: Setup) {
     named.truncate(3);
     let missing = ["merchant_id", "payin_reference", "payin_source"];
     assert_eq!(named, missing.map(|field| format!("{field}: is required")), "each once");
-}
-
-/// A misspelt filter would find everything.
-async fn a_parameter_that_a_list_does_not_have_is_named(setup: Setup) {
-    let client = OperatorClient::start(setup).await;
-    let merchant = client.service.merchant().await.id;
-    let of_merchant = |list: &str| format!("/operator/v1/merchants/{merchant}/{list}");
-    for list in [
-        PAYMENTS,
-        "/operator/v1/proposals",
-        "/operator/v1/providers",
-        "/operator/v1/merchants",
-        "/operator/v1/ledger/balances",
-        "/operator/v1/ledger/reports",
-        &of_merchant("corridors"),
-        &of_merchant("keys"),
-    ] {
-        let refused = client.call("GET", &format!("{list}?stat=failed"), None).await;
-        let named = details(&refused, 422, "admin_validation_failed");
-        assert_eq!(named, ["stat: is not a parameter of this list"], "{list}");
-        client.call("GET", list, None).await.ok();
-    }
 }
 
 /// The body with one field replaced is refused, and the field is named.
