@@ -193,13 +193,23 @@ pub async fn act(
             continue;
         };
         // If somebody has changed it meanwhile, the next round sees whether that matters to the operator.
-        if let Written::Done(case, _) = means.writer.write(advance, None).await.map_err(ActError::Store)? {
+        if let Some(case) = written(means, advance).await? {
             wake.merchants([merchant]);
-            return Ok(*case);
+            return Ok(case);
         }
     }
     let case = means.read(merchant, payment).await?.ok_or(ActError::Unknown)?;
     Err(ActError::stale(&case))
+}
+
+/// Writes an advance, whoever holds the shard. Gives the payment as it is then, or `None` if somebody has
+/// changed it meanwhile.
+async fn written(means: &Means, advance: Advance) -> Result<Option<Case>, ActError> {
+    let advance = Arc::new(advance);
+    match means.writer.write(Arc::clone(&advance), None).await.map_err(ActError::Store)? {
+        Written::Done => Ok(Some(advance.committed().0)),
+        Written::Stale | Written::Lost => Ok(None),
+    }
 }
 
 /// What follows from an operator's act and, where it says that something was not done, from the provider's
@@ -236,9 +246,10 @@ async fn decided(
         let memory = case.operations[place].operation.memory;
         if memory.was_accepted && !memory.was_voided {
             // Known before the provider hears of it: what it says from then on may be our own doing.
-            let marked = means.writer.write(Advance::voids(case, place, now), None).await;
-            let Written::Done(marked, _) = marked.map_err(ActError::Store)? else { return Ok(None) };
-            case = *marked;
+            let Some(marked) = written(means, Advance::voids(case, place, now)).await? else {
+                return Ok(None);
+            };
+            case = marked;
             advance = Advance::acted(case.clone(), deed, Some(told), now)?;
         }
         let (verdict, report) = means.voided(&case, place).await;

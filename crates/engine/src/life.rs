@@ -178,7 +178,7 @@ impl Means {
             Errands::Lost(place) => {
                 let told = self.corridor(&case).await?;
                 let told = self.told(&case, place, told.as_deref());
-                Advance::seen(case.clone(), place, Verdict::Unclear, None, &told, now)?
+                Advance::seen(case, place, Verdict::Unclear, None, &told, now)?
             }
             // What was decided within the window may have waited until it was over.
             Errands::Resend(place) if self.may_be_forgotten(&case, place) => {
@@ -193,7 +193,7 @@ impl Means {
             Errands::CatchUp(place) => {
                 let corridor = self.corridor(&case).await?;
                 let told = self.told(&case, place, corridor.as_deref());
-                Advance::caught_up(case.clone(), place, &told, now)?
+                Advance::caught_up(case, place, &told, now)?
             }
             Errands::Nothing => Advance::at_rest(case, now),
         };
@@ -337,7 +337,7 @@ impl Means {
     /// Writes an advance. If somebody else has changed the payment meanwhile, what was learnt of the
     /// operation is applied to the payment as it is now. `None` when the life is over.
     async fn record(&self, advance: Advance, lease: ShardLease) -> Result<Option<(Case, Follow)>, LifeError> {
-        let mut advance = advance;
+        let mut advance = Arc::new(advance);
         let mut fence = Some(lease);
         let (mut stale, mut wait, mut is_refused) = (0, WRITE_WAIT_FIRST, false);
         loop {
@@ -345,12 +345,12 @@ impl Means {
             let (merchant, payment) = (advance.case.merchant_id(), advance.case.payment.payment_id);
             let operation =
                 evidence.as_ref().map(|(place, ..)| advance.case.operations[*place].operation.operation_id);
-            match self.writer.write(advance.clone(), fence).await {
-                Ok(Written::Done(case, follow)) if fence.is_some() => {
+            match self.writer.write(Arc::clone(&advance), fence).await {
+                Ok(Written::Done) if fence.is_some() => {
                     report(&advance);
-                    return Ok(Some((*case, follow)));
+                    return Ok(Some(advance.committed()));
                 }
-                Ok(Written::Done(..)) => return Ok(None),
+                Ok(Written::Done) => return Ok(None),
                 Ok(Written::Lost) => fence = None,
                 Ok(Written::Stale) => stale += 1,
                 Err(fault) if matches!(*fault, StoreError::Unavailable(_)) => {
@@ -366,7 +366,7 @@ impl Means {
                     tracing::error!(%fault, %merchant, %payment, "the database refuses a step of a payment");
                     is_refused = true;
                     let case = self.read(merchant, payment).await?.ok_or(fault)?;
-                    advance = self.failed(case, operation, evidence).await?;
+                    advance = Arc::new(self.failed(case, operation, evidence).await?);
                     continue;
                 }
             }
@@ -378,13 +378,13 @@ impl Means {
             }
             let Some(case) = self.read(merchant, payment).await? else { return Ok(None) };
             let Some(place) = case.position(operation) else { return Ok(None) };
-            advance = if fence.is_some() {
+            advance = Arc::new(if fence.is_some() {
                 self.judge(case, place, (verdict, seen)).await?
             } else {
                 let corridor = self.corridor(&case).await?;
                 let told = self.told(&case, place, corridor.as_deref());
                 Advance::evidence(case, place, verdict, seen.as_ref(), &told, self.clock.now())
-            };
+            });
         }
     }
 

@@ -18,8 +18,7 @@ use settle_store::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use crate::advance::{Advance, Follow};
-use crate::case::Case;
+use crate::advance::Advance;
 use crate::wake::EngineWake;
 
 /// Callers that wait for their turn; the next one waits until there is room.
@@ -28,10 +27,10 @@ const WAITING_MAX: usize = 1_024;
 const GROUP_MAX: usize = 256;
 
 /// What became of an advance.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// It is committed.
-    Done(Box<Case>, Follow),
+    Done,
     /// Somebody else has changed the payment since it was read: nothing was written.
     Stale,
     /// The shard has changed hands: nothing was written.
@@ -75,7 +74,7 @@ type ToWriter = oneshot::Sender<Result<Written, Arc<StoreError>>>;
 
 enum Job {
     Create(Vec<Advance>, ToCreator),
-    Write(Box<Advance>, Option<ShardLease>, ToWriter),
+    Write(Arc<Advance>, Option<ShardLease>, ToWriter),
 }
 
 /// Writes for many callers at once. Cheap to clone; ends when the last clone is dropped.
@@ -108,11 +107,11 @@ impl Writer {
     /// Writes an advance, if the payment is as it was read and, with a lease, the shard is still ours.
     pub async fn write(
         &self,
-        advance: Advance,
+        advance: impl Into<Arc<Advance>>,
         lease: Option<ShardLease>,
     ) -> Result<Written, Arc<StoreError>> {
         let (answer, answered) = oneshot::channel();
-        let job = Job::Write(Box::new(advance), lease, answer);
+        let job = Job::Write(advance.into(), lease, answer);
         self.jobs.send(job).await.map_err(|_| Arc::new(ended()))?;
         answered.await.unwrap_or_else(|_| Err(Arc::new(ended())))
     }
@@ -145,7 +144,7 @@ impl Worker {
             for job in group.drain(..) {
                 match job {
                     Job::Create(received, answer) => creates.push((received, answer)),
-                    Job::Write(advance, lease, answer) => writes.push((*advance, lease, answer)),
+                    Job::Write(advance, lease, answer) => writes.push((advance, lease, answer)),
                 }
             }
             self.create_group(creates).await;
@@ -260,7 +259,7 @@ impl Worker {
         Ok(ids.collect())
     }
 
-    async fn write_group(&self, group: Vec<(Advance, Option<ShardLease>, ToWriter)>) {
+    async fn write_group(&self, group: Vec<(Arc<Advance>, Option<ShardLease>, ToWriter)>) {
         if group.is_empty() {
             return;
         }
@@ -272,8 +271,10 @@ impl Worker {
         }
         match within(CALL_TIMEOUT, self.write(&jobs)).await {
             Ok(fates) => {
-                for (((advance, _), fate), answer) in jobs.into_iter().zip(fates).zip(answers) {
-                    let _ = answer.send(fate.of(advance));
+                // Whoever waits has the last hold on its advance then, and goes on with it as it is.
+                drop(jobs);
+                for (fate, answer) in fates.into_iter().zip(answers) {
+                    let _ = answer.send(fate.written());
                 }
             }
             Err(fault) if jobs.len() == 1 || matches!(fault, StoreError::Unavailable(_)) => {
@@ -286,7 +287,7 @@ impl Worker {
                 for (job, answer) in jobs.into_iter().zip(answers) {
                     let written = within(CALL_TIMEOUT, self.write(std::slice::from_ref(&job))).await;
                     let _ = answer.send(match written.map(|fates| fates.into_iter().next()) {
-                        Ok(Some(fate)) => fate.of(job.0),
+                        Ok(Some(fate)) => fate.written(),
                         Ok(None) => Ok(Written::Stale),
                         Err(fault) => Err(Arc::new(fault)),
                     });
@@ -296,8 +297,8 @@ impl Worker {
     }
 
     /// One transaction for all of these. Gives the fate of each.
-    async fn write(&self, jobs: &[(Advance, Option<ShardLease>)]) -> StoreResult<Vec<Fate>> {
-        let advances: Vec<&Advance> = jobs.iter().map(|(advance, _)| advance).collect();
+    async fn write(&self, jobs: &[(Arc<Advance>, Option<ShardLease>)]) -> StoreResult<Vec<Fate>> {
+        let advances: Vec<&Advance> = jobs.iter().map(|(advance, _)| &**advance).collect();
         let merchants = merchants_of(&advances);
         let mut leases: Vec<ShardLease> = jobs.iter().filter_map(|(_, lease)| *lease).collect();
         leases.sort_by_key(|lease| (lease.shard, lease.token.0));
@@ -315,7 +316,7 @@ impl Worker {
         let is_locked = |advance: &Advance| !lock.holds(advance.case.merchant_id());
         let is_held = |lease: &Option<ShardLease>| lease.is_none_or(|lease| held.contains(&lease));
         let fenced = jobs.iter().filter(|(advance, lease)| !is_locked(advance) && is_held(lease));
-        let fenced: Vec<&Advance> = fenced.map(|(advance, _)| advance).collect();
+        let fenced: Vec<&Advance> = fenced.map(|(advance, _)| &**advance).collect();
         let changes: Vec<PaymentChange> = fenced.iter().map(|advance| advance.change()).collect();
         let written = work.payment_change_many(&lock, &changes).await?;
         let mut batch = Batch::default();
@@ -325,7 +326,7 @@ impl Worker {
         batch.write(&mut work, &lock, self.clock.now()).await?;
         work.commit().await?;
         let mut written = written.into_iter();
-        let fate = |(advance, lease): &(Advance, Option<ShardLease>)| {
+        let fate = |(advance, lease): &(Arc<Advance>, Option<ShardLease>)| {
             if is_locked(advance) {
                 Fate::Locked
             } else if !is_held(lease) {
@@ -340,7 +341,7 @@ impl Worker {
     }
 }
 
-/// What became of an advance, without it.
+/// What a group's transaction made of an advance.
 #[derive(Debug, Clone, Copy)]
 enum Fate {
     Done,
@@ -351,12 +352,9 @@ enum Fate {
 }
 
 impl Fate {
-    fn of(self, advance: Advance) -> Result<Written, Arc<StoreError>> {
+    fn written(self) -> Result<Written, Arc<StoreError>> {
         match self {
-            Fate::Done => {
-                let (case, follow) = advance.committed();
-                Ok(Written::Done(Box::new(case), follow))
-            }
+            Fate::Done => Ok(Written::Done),
             Fate::Stale => Ok(Written::Stale),
             Fate::Lost => Ok(Written::Lost),
             Fate::Locked => Err(Arc::new(StoreError::Unavailable("the merchant is locked".into()))),

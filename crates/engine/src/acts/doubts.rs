@@ -5,6 +5,7 @@
 //! once more. What has moved, or may move, is evidence: it is recorded, and the act does nothing. No answer,
 //! or the same one again, leaves the act allowed: the provider's refusal was its signed word.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -51,18 +52,19 @@ pub(super) async fn settled(means: &Means, case: &Case, act: Act) -> Result<Doub
     if news.is_empty() {
         return Ok(Doubt::None);
     }
-    let mut case = Box::new(case.clone());
+    let mut case = case.clone();
     for (place, (seen, report)) in news {
         let corridor = means.corridor(&case).await?;
         let told = Told { may_send: false, ..means.told(&case, place, corridor.as_deref()) };
-        let advance = Advance::seen(*case, place, seen, report.as_ref(), &told, means.clock.now())?;
-        match means.writer.write(advance.clone(), None).await.map_err(ActError::Store)? {
-            Written::Done(written, _) => case = written,
+        let advance = Advance::seen(case, place, seen, report.as_ref(), &told, means.clock.now())?;
+        let advance = Arc::new(advance);
+        match means.writer.write(Arc::clone(&advance), None).await.map_err(ActError::Store)? {
+            Written::Done => advance.report(),
             Written::Stale | Written::Lost => return Ok(Doubt::Stale),
         }
-        advance.report();
+        case = advance.committed().0;
     }
-    Ok(Doubt::Moved(case))
+    Ok(Doubt::Moved(Box::new(case)))
 }
 
 /// The operations that count as not done, and that would be what the act sends once more.

@@ -1,5 +1,7 @@
 //! What a transaction writes of an advance.
 
+use std::sync::Arc;
+
 use settle_domain::ledger::Postings;
 use settle_domain::reason::Reason;
 use settle_store::{NewSettlement, Occurrence, OperationChange, OperationRow, PaymentChange, StepRow};
@@ -72,8 +74,9 @@ impl Advance {
 
     /// The case once it is committed.
     #[must_use]
-    pub fn committed(mut self) -> (Case, Follow) {
-        self.case.payment.version = self.seen + 1;
-        (self.case, self.follow)
+    pub fn committed(self: Arc<Advance>) -> (Case, Follow) {
+        let Advance { mut case, follow, seen, .. } = Arc::unwrap_or_clone(self);
+        case.payment.version = seen + 1;
+        (case, follow)
     }
 }

@@ -51,7 +51,7 @@ impl Reconciler {
                 advance.case.due_at = Some(now);
             }
             match self.means.writer.write(advance, None).await {
-                Ok(Written::Done(..)) => {
+                Ok(Written::Done) => {
                     self.wake.merchants([merchant]);
                     return Ok(());
                 }

@@ -463,5 +463,5 @@ async fn a_merchant_that_is_locked_holds_up_no_other() {
     let (held_up, written) =
         tokio::join!(world.writer.write(of_locked, None), world.writer.write(of_free, None));
     assert!(matches!(*held_up.unwrap_err(), settle_store::StoreError::Unavailable(_)));
-    assert!(matches!(written.unwrap(), settle_engine::writer::Written::Done(..)));
+    assert!(matches!(written.unwrap(), settle_engine::writer::Written::Done));
 }
