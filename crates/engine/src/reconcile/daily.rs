@@ -8,6 +8,7 @@ use settle_domain::alert::AlertKind;
 use settle_domain::ids::MerchantId;
 use settle_domain::provider::ProviderName;
 use settle_store::{ALERT_QUIET, CALL_TIMEOUT, DueTime, JobState, Occurrence, StoreResult, TakenJob, within};
+use tokio::time::{Instant, sleep};
 
 use super::{HOLD, INTERVAL, Reconciler, When, lost};
 use crate::books::{self, Disagreement};
@@ -17,8 +18,14 @@ use crate::case::json;
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_mins(1);
 /// The name of the job that checks the books.
 const BOOKS: &str = "books";
-/// Merchants whose books are checked before that is written down.
+/// Merchants whose books are checked before that is written down, and how long that may take.
 const MERCHANTS_A_STEP: u32 = 20;
+const STEP_MAX: Duration = Duration::from_mins(1);
+/// How long the check works at least before it rests, how many times as long it rests, and for how long at
+/// most.
+const RESTS_AFTER: Duration = Duration::from_millis(20);
+const RESTS_TIMES: u32 = 4;
+const REST_MAX: Duration = Duration::from_mins(1);
 
 /// How far the check of the books is.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -28,6 +35,23 @@ struct Mark {
     after: Option<MerchantId>,
 }
 
+/// Keeps the check from being felt: it reads every payment there is and has the whole day for it, and whoever
+/// pays and is paid meanwhile has not. It rests between merchants: while one is read its snapshot must not
+/// grow old.
+#[derive(Debug, Default)]
+struct Pace {
+    worked: Duration,
+}
+
+impl Pace {
+    /// The rest that follows after this work, if it is time for one.
+    fn worked(&mut self, took: Duration) -> Option<Duration> {
+        self.worked += took;
+        let is_due = self.worked >= RESTS_AFTER;
+        is_due.then(|| (std::mem::take(&mut self.worked) * RESTS_TIMES).min(REST_MAX))
+    }
+}
+
 impl Reconciler {
     /// Works until `stop` ends. What is cut off is taken up where it was, here or in another process.
     pub async fn run(self, stop: impl Future<Output = ()>) {
@@ -35,7 +59,7 @@ impl Reconciler {
         loop {
             let work = async {
                 self.work().await;
-                tokio::time::sleep(LOOK_INTERVAL).await;
+                sleep(LOOK_INTERVAL).await;
             };
             tokio::select! {
                 biased;
@@ -70,16 +94,26 @@ impl Reconciler {
         let Some(taken) = within(CALL_TIMEOUT, self.take_books()).await? else { return Ok(()) };
         let mut fence = taken.held_until;
         let Mark { mut after } = serde_json::from_str(&taken.mark).unwrap_or_default();
+        let mut pace = Pace::default();
         loop {
             let merchants = self.means.store.merchant_list(after, MERCHANTS_A_STEP);
             let merchants = within(CALL_TIMEOUT, merchants).await?;
             let mut disagreements = Vec::new();
+            after = None;
+            let begun_at = Instant::now();
             for merchant in &merchants {
                 let (store, clock) = (&*self.means.store, &*self.means.clock);
+                let started_at = Instant::now();
                 let checked = books::check_merchant(store, clock, merchant.merchant_id).await?;
                 disagreements.extend(checked.disagreements);
+                after = Some(merchant.merchant_id);
+                if let Some(rest) = pace.worked(started_at.elapsed()) {
+                    sleep(rest).await;
+                }
+                if begun_at.elapsed() >= STEP_MAX {
+                    break;
+                }
             }
-            after = merchants.last().map(|merchant| merchant.merchant_id);
             let now = self.means.clock.now();
             let (due_at, held_until) =
                 if after.is_some() { (now, now.plus(HOLD)) } else { (now.plus(INTERVAL), now) };
@@ -130,5 +164,37 @@ fn occurrence(found: &Disagreement) -> Occurrence {
         subject: "the books".to_owned(),
         id: found.payment_id.map(|payment| payment.0),
         text: found.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn millis(number: u64) -> Duration {
+        Duration::from_millis(number)
+    }
+
+    #[test]
+    fn a_rest_is_as_long_as_all_the_work_before_it_asks_for() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.worked(millis(7)), None);
+        assert_eq!(pace.worked(millis(12)), None);
+        assert_eq!(pace.worked(millis(1)), Some(millis(80)), "of 20 ms of work");
+        assert_eq!(pace.worked(millis(19)), None, "what was rested for counts once");
+        assert_eq!(pace.worked(millis(300)), Some(millis(1_276)));
+    }
+
+    #[test]
+    fn whoever_takes_long_keeps_the_others_waiting_for_a_minute_at_most() {
+        assert_eq!(Pace::default().worked(Duration::from_hours(1)), Some(REST_MAX));
+    }
+
+    #[test]
+    fn the_job_is_not_lost_while_the_check_rests() {
+        assert!(
+            STEP_MAX + REST_MAX < HOLD / 2,
+            "the rest of the hold is for the merchant that takes longest"
+        );
     }
 }
