@@ -24,7 +24,7 @@ const STEP_MAX: Duration = Duration::from_mins(1);
 /// How long the check works at least before it rests, how many times as long it rests, and for how long at
 /// most.
 const RESTS_AFTER: Duration = Duration::from_millis(20);
-const RESTS_TIMES: u32 = 4;
+const RESTS_TIMES: u32 = 9;
 const REST_MAX: Duration = Duration::from_mins(1);
 
 /// How far the check of the books is.
@@ -180,9 +180,9 @@ mod tests {
         let mut pace = Pace::default();
         assert_eq!(pace.worked(millis(7)), None);
         assert_eq!(pace.worked(millis(12)), None);
-        assert_eq!(pace.worked(millis(1)), Some(millis(80)), "of 20 ms of work");
+        assert_eq!(pace.worked(millis(1)), Some(millis(180)), "of 20 ms of work");
         assert_eq!(pace.worked(millis(19)), None, "what was rested for counts once");
-        assert_eq!(pace.worked(millis(300)), Some(millis(1_276)));
+        assert_eq!(pace.worked(millis(300)), Some(millis(2_871)));
     }
 
     #[test]
