@@ -14,7 +14,7 @@ use settle_engine::case::Case;
 use settle_engine::life::Means;
 use settle_engine::wake::EngineWake;
 use settle_store::conformance::fixtures;
-use settle_store::{Merchant, NewCorridor, Store, StoreResult};
+use settle_store::{Merchant, NewCorridor, Store, StoreError, StoreResult};
 use settle_testing::virtual_time::pass;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -70,7 +70,7 @@ impl Simulation {
             async move { world.watch_balances().await }
         });
         for _ in 0..=usize::from(self.world.chance.once_in(3)) {
-            self.add_merchant().await;
+            patiently(|| self.add_merchant()).await;
         }
         let stop = watch::Sender::new(false);
         let wakes: Vec<EngineWake> = (0..2).map(|_| EngineWake::default()).collect();
@@ -102,7 +102,7 @@ impl Simulation {
 
     /// Looks at what has become of everything.
     pub async fn judge(self: Arc<Simulation>) {
-        verdict::reach(&self.world, &self.liars, &*self.clocks[0]).await;
+        patiently(|| verdict::reach(&self.world, &self.liars, &*self.clocks[0])).await;
     }
 
     fn node(&self, number: usize, wakes: &[EngineWake], stop: watch::Receiver<bool>) -> Node {
@@ -134,20 +134,20 @@ impl Simulation {
         }
     }
 
-    async fn add_merchant(&self) {
+    async fn add_merchant(&self) -> StoreResult<()> {
         let now = self.world.right.now();
         let merchant_id = MerchantId::new(now, &*self.entropy);
         let store = &*self.world.store;
-        let mut tx = store.begin().await.expect("a transaction");
-        tx.merchant_create(&Merchant { merchant_id, name: "m".to_owned(), created_at: now })
-            .await
-            .expect("a new merchant");
-        tx.commit().await.expect("a commit");
-        fixtures::put_endpoint(store, merchant_id, &fixtures::endpoint(b"sealed")).await;
-        self.world.add_merchant(merchant_id);
+        let mut tx = store.begin().await?;
+        tx.merchant_create(&Merchant { merchant_id, name: "m".to_owned(), created_at: now }).await?;
+        let lock = tx.merchant_lock(&[merchant_id]).await?;
+        tx.endpoint_put(&lock, merchant_id, &fixtures::endpoint(b"sealed")).await?;
+        tx.commit().await?;
         for outgoing in ["USDC", "BRL"] {
-            self.agree(merchant_id, outgoing).await.expect("a first version");
+            self.agree(merchant_id, outgoing).await?;
         }
+        self.world.add_merchant(merchant_id);
+        Ok(())
     }
 
     /// A new version of a corridor.
@@ -285,6 +285,17 @@ impl Simulation {
                 ));
                 return;
             }
+        }
+    }
+}
+
+/// Asks again while the database does not answer: a machine that stands still for a moment proves nothing.
+async fn patiently<T, F: Future<Output = StoreResult<T>>>(ask: impl Fn() -> F) -> T {
+    let until = Instant::now() + REST_WITHIN;
+    loop {
+        match ask().await {
+            Err(StoreError::Unavailable(_)) if Instant::now() < until => pass(Duration::from_secs(1)).await,
+            answer => return answer.expect("the database answers"),
         }
     }
 }

@@ -56,12 +56,11 @@ async fn simulate(seed: u64, store: Arc<dyn Store>, backend: Backend) -> Vec<Str
     let passing = (backend == Backend::Postgres).then(|| tokio::spawn(let_time_pass()));
     // In a task of its own, so that a failure is reported with its seed and its story.
     let mut ended = tokio::spawn(simulation.clone().run()).await;
-    if let Some(passing) = passing {
-        passing.abort();
-        tokio::time::resume();
-    }
     if ended.is_ok() {
         ended = tokio::spawn(simulation.clone().judge()).await;
+    }
+    if let Some(passing) = passing {
+        passing.abort();
     }
     let world = &simulation.world;
     let wrongs = world.wrongs();

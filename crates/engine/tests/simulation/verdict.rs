@@ -9,35 +9,37 @@ use settle_domain::seams::Clock;
 use settle_engine::books;
 use settle_engine::case::Case;
 use settle_provider::wire::{OperationKind, OperationStatus};
-use settle_store::CorridorKey;
 use settle_store::conformance::fixtures;
+use settle_store::{CorridorKey, StoreResult};
 
 use crate::liar::{Execution, Liar};
 use crate::world::World;
 
-pub async fn reach(world: &World, liars: &[Arc<Liar>], clock: &dyn Clock) {
+/// Fails if the database does not answer; it can then be asked for again.
+pub async fn reach(world: &World, liars: &[Arc<Liar>], clock: &dyn Clock) -> StoreResult<()> {
     let all: Vec<Execution> = liars.iter().flat_map(|liar| liar.executions()).collect();
     let mut ours = 0;
     for (merchant, payment) in world.payments() {
-        let row = world.store.payment_find(merchant, payment).await.expect("a row").expect("a payment");
+        let row = world.store.payment_find(merchant, payment).await?.expect("a payment");
         let asked = [(merchant, payment)];
-        let pricing = world.store.payment_pricing_of_many(&asked).await.expect("an answer").pop();
-        let operations = world.store.operation_of_many(&asked, clock.now()).await.expect("operations");
+        let pricing = world.store.payment_pricing_of_many(&asked).await?.pop();
+        let operations = world.store.operation_of_many(&asked, clock.now()).await?;
         let pricing = pricing.as_ref().map(|(_, pricing)| pricing.as_str());
         let case = Case::read(row, pricing, operations).expect("it can be read");
         let is_own =
             |id: uuid::Uuid| case.operations.iter().any(|tracked| tracked.operation.operation_id.0 == id);
         let own: Vec<&Execution> = all.iter().filter(|done| is_own(done.operation_id)).collect();
         ours += own.len();
-        Examined { world, liars, case: &case, own: &own }.examine(merchant, payment).await;
+        Examined { world, liars, case: &case, own: &own }.examine(merchant, payment).await?;
     }
     if ours != all.len() {
         world.wrong("something was executed that no payment knows of");
     }
-    let checked = books::check(&*world.store, clock).await.expect("the books can be read");
+    let checked = books::check(&*world.store, clock).await?;
     for disagreement in checked.disagreements {
         world.wrong(format_args!("the books: {disagreement}"));
     }
+    Ok(())
 }
 
 struct Examined<'a> {
@@ -55,7 +57,7 @@ impl Examined<'_> {
         standing.filter(|done| kinds.contains(&done.kind)).copied().collect()
     }
 
-    async fn examine(&self, merchant: MerchantId, payment: PaymentId) {
+    async fn examine(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<()> {
         let (world, state) = (self.world, self.case.payment.state);
         let conversions = self.stand(&[OperationKind::Conversion]);
         let payouts = self.stand(&[OperationKind::Payout]);
@@ -89,8 +91,8 @@ impl Examined<'_> {
             world.wrong(format_args!("{payment} needs review for no reason"));
         }
         self.is_not_given_up();
-        self.amounts(&conversions, &payouts).await;
-        self.told(merchant, payment).await;
+        self.amounts(&conversions, &payouts).await?;
+        self.told(merchant, payment).await
     }
 
     /// What the provider has said the truth about does not stay under review.
@@ -109,11 +111,11 @@ impl Examined<'_> {
     }
 
     /// What was paid out is what the domain's quoting says of the quote that the conversion took.
-    async fn amounts(&self, conversions: &[&Execution], payouts: &[&Execution]) {
+    async fn amounts(&self, conversions: &[&Execution], payouts: &[&Execution]) -> StoreResult<()> {
         let payment = &self.case.payment;
         let (PaymentState::Completed { .. }, Some(version)) = (payment.state, payment.corridor_version)
         else {
-            return;
+            return Ok(());
         };
         let order = &payment.order;
         let key = CorridorKey {
@@ -121,10 +123,10 @@ impl Examined<'_> {
             incoming: order.incoming,
             outgoing: order.outgoing,
         };
-        let found = self.world.store.corridor_version(key, version).await.expect("an answer");
+        let found = self.world.store.corridor_version(key, version).await?;
         let Some(corridor) = found else {
             self.world.wrong(format_args!("{} has a corridor that is not there", payment.payment_id));
-            return;
+            return Ok(());
         };
         let agreed = &corridor.versioned.corridor;
         let taken = conversions.first().and_then(|done| {
@@ -135,7 +137,7 @@ impl Examined<'_> {
             Some(offer) => freeze(agreed, &corridor.pricing, &order.wanted(), &offer),
             None if agreed.skips_conversion() => freeze_unconverted(agreed, &order.wanted()),
             // The provider had refused the conversion before it made it.
-            None => return,
+            None => return Ok(()),
         };
         let expected = expected.expect("it was quoted");
         if Some(expected) != payment.quote {
@@ -144,14 +146,16 @@ impl Examined<'_> {
         if payouts.iter().any(|paid| paid.amount != expected.quote.outgoing_amount) {
             self.world.wrong(format_args!("{}: another amount was paid", payment.payment_id));
         }
+        Ok(())
     }
 
     /// What is completed has one settlement and one notification, and nothing else has one.
-    async fn told(&self, merchant: MerchantId, payment: PaymentId) {
+    async fn told(&self, merchant: MerchantId, payment: PaymentId) -> StoreResult<()> {
         let id = payment.to_string();
-        let settlements = fixtures::settlements(&*self.world.store, merchant, 100, 0).await;
-        let number = settlements.rows.iter().filter(|record| record.as_str().contains(&id)).count();
-        let deliveries = fixtures::deliveries(&*self.world.store, merchant, None).await;
+        let store = &*self.world.store;
+        let settlements = store.settlement_page(merchant, fixtures::page(100, 0)).await?;
+        let number = settlements.records.matches(&format!("\"settlement_id\":\"{id}\"")).count();
+        let deliveries = store.delivery_page(merchant, None, fixtures::page(100, 0)).await?;
         let told = deliveries.rows.iter().filter(|row| row.settlement_id.0 == payment.0);
         let expected = usize::from(matches!(self.case.payment.state, PaymentState::Completed { .. }));
         let found = (number, told.count());
@@ -159,5 +163,6 @@ impl Examined<'_> {
             let state = self.case.payment.state;
             self.world.wrong(format_args!("{id} is {state:?}, with {found:?} settlements and notifications"));
         }
+        Ok(())
     }
 }
