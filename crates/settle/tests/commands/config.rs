@@ -152,6 +152,23 @@ fn secrets_can_come_from_files() {
 }
 
 #[test]
+fn a_provider_without_a_url_or_a_secret_is_told_which_is_missing() {
+    for (there, missing) in [("URL", "SECRET"), ("SECRET", "URL")] {
+        let settle = Settle::sqlite(BINARY).with(&format!("SETTLE_PROVIDERS__SANDBOX__{there}"), "hush");
+        let ran = settle.run(&["config", "show"]);
+        let key = missing.to_lowercase();
+        let words =
+            format!("providers.sandbox.{key}: is missing: set SETTLE_PROVIDERS__SANDBOX__{missing}\n");
+        assert!(ran.failed().ends_with(&words) && !ran.stderr.contains("hush"), "{ran:?}");
+    }
+    let settle = Settle::sqlite(BINARY);
+    settle.write("settle.toml", "[providers.xy]\nurl = \"http://127.0.0.1:4100\"\n");
+    let ran = settle.run(&["config", "show"]);
+    let words = "providers.xy.secret: is missing: set it in settle.toml, or SETTLE_PROVIDERS__XY__SECRET\n";
+    assert!(ran.failed().ends_with(words), "{ran:?}");
+}
+
+#[test]
 fn a_number_is_shown_as_it_was_written() {
     let settle = Settle::sqlite(BINARY).with("SETTLE_API__REQUESTS_PER_SECOND", "50");
     assert_eq!(shown(&settle, &[], "api.requests_per_second").0, "50");

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use figment::error::Kind;
 use figment::providers::{Format, Toml};
 use figment::value::{Dict, Value};
 use figment::{Figment, Profile, Provider};
@@ -11,7 +12,7 @@ use super::error::{ConfigError, nearest};
 use super::expected::refusal;
 use super::providers;
 use super::text::printable;
-use super::variables::{Environment, Variables, place};
+use super::variables::{Environment, Variables, place, variable};
 
 /// The documented defaults.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
@@ -59,6 +60,9 @@ fn not_a_setting(name: &str) -> String {
 /// Says which key is wrong, what it expects, and where it was set. It does not repeat secrets.
 fn bad_value(fault: &figment::Error, sources: &Figment, known: &[(String, Value)]) -> ConfigError {
     let key = fault.path.join(".");
+    if let Kind::MissingField(name) = &fault.kind {
+        return missing(fault, &format!("{key}.{name}"));
+    }
     let place = fault.metadata.as_ref().and_then(|metadata| place(metadata, &key));
     let place = place.map_or(String::new(), |place| format!(" (set in {place})"));
     let own = providers::setting(&key);
@@ -68,6 +72,14 @@ fn bad_value(fault: &figment::Error, sources: &Figment, known: &[(String, Value)
     };
     let found = sources.find_value(&key).ok().map(|value| printable(&value));
     ConfigError::BadValue(format!("{key}: {}{place}", refusal(&key, default, found.as_deref())))
+}
+
+/// Says which key a provider lacks: it is the only section without defaults.
+fn missing(fault: &figment::Error, key: &str) -> ConfigError {
+    let source = fault.metadata.as_ref().and_then(|metadata| metadata.source.as_ref());
+    let file = source.filter(|source| source.file_path().is_some());
+    let file = file.map_or(String::new(), |file| format!("it in {file}, or "));
+    ConfigError::BadValue(format!("{key}: is missing: set {file}{}", variable(key)))
 }
 
 /// Checks that a file is TOML. An error gives the line and the problem, and quotes nothing of the file: the

@@ -54,7 +54,7 @@ pub fn environment(
 }
 
 /// The name of a setting in the environment.
-fn variable(key: &str) -> String {
+pub(super) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
 }
 
