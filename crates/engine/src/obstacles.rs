@@ -32,7 +32,11 @@ impl fmt::Display for Obstacle {
         match self {
             Obstacle::Unknown(name) => {
                 let section = name.as_str().to_uppercase();
-                write!(formatter, "provider {name} is unknown here: set SETTLE_PROVIDERS__{section}__URL")
+                write!(
+                    formatter,
+                    "this process does not know provider {name}: the one that runs the engine needs \
+                     SETTLE_PROVIDERS__{section}__URL and SETTLE_PROVIDERS__{section}__SECRET"
+                )
             }
             Obstacle::Paused(name) => {
                 write!(formatter, "provider {name} is paused by an operator: settle provider resume {name}")

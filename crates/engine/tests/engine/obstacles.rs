@@ -26,7 +26,8 @@ async fn a_provider_that_the_settings_do_not_have_is_named(scratch: ScratchStore
     let world = World::new(scratch).await;
     world.corridor_of(world.merchant, "bank-2", ("BRL", "USDC"), "0").await;
     let payment = world.receive(world.order("pix", "USDC")).await.unwrap();
-    let words = "provider bank-2 is unknown here: set SETTLE_PROVIDERS__BANK-2__URL";
+    let words = "this process does not know provider bank-2: the one that runs the engine needs \
+                 SETTLE_PROVIDERS__BANK-2__URL and SETTLE_PROVIDERS__BANK-2__SECRET";
     assert_eq!(obstacle(&world, payment).await.as_deref(), Some(words));
     world.go(payment).await;
     assert_eq!(obstacle(&world, payment).await.as_deref(), Some(words));

@@ -301,7 +301,8 @@ fn a_pause_holds_after_a_restart(settle: &mut Settle) {
 
 fn a_corridor_with_an_unknown_provider_says_so(settle: &mut Settle) {
     let shop = Shop::open(settle);
-    let words = "provider bank is unknown here: set SETTLE_PROVIDERS__BANK__URL";
+    let words = "this process does not know provider bank: the one that runs the engine needs \
+                 SETTLE_PROVIDERS__BANK__URL and SETTLE_PROVIDERS__BANK__SECRET";
     let terms = ["--fee-percentage", "1.5", "--fee-fixed", "0.25", "--provider", "bank"];
     let set = shop.settle.run(&[&["corridor", "set", &shop.merchant, "BRL", "USDC"][..], &terms].concat());
     assert!(set.ok().contains("version 2") && set.stderr.contains(words), "{set:?}");

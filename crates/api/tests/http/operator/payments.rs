@@ -43,7 +43,8 @@ async fn an_amount_that_would_fill_the_books_is_refused(setup: Setup) {
 async fn a_provider_that_this_process_does_not_know_is_named(setup: Setup) {
     let client = OperatorClient::start(setup).await;
     let merchant = client.service.merchant().await.id;
-    let words = "provider bank is unknown here: set SETTLE_PROVIDERS__BANK__URL";
+    let words = "this process does not know provider bank: the one that runs the engine needs \
+                 SETTLE_PROVIDERS__BANK__URL and SETTLE_PROVIDERS__BANK__SECRET";
     let corridor = json!({ "fee_percentage": "1.5", "fee_fixed": "0.25", "provider": "bank" });
     let path = format!("/operator/v1/merchants/{merchant}/corridors/BRL/USDC");
     let set = client.call("PUT", &path, Some(&corridor)).await.ok();
