@@ -73,7 +73,9 @@ fn secrets_are_not_shown() {
     let settle = Settle::sqlite(BINARY)
         .with("SETTLE_MASTER_KEY", &master_key)
         .with("SETTLE_DATABASE_URL", "postgres://settle:hunter2@db.example/settle?password=hunter3")
-        .with("SETTLE_ALERTS__URL", "https://ops:hunter4@alerts.example/hook?token=hunter5");
+        .with("SETTLE_ALERTS__URL", "https://ops:hunter4@alerts.example/hook?token=hunter5")
+        .with("SETTLE_PROVIDERS__BANK__URL", "https://settle:hunter6@bank.example/settle?token=hunter7")
+        .with("SETTLE_PROVIDERS__BANK__SECRET", "hunter8");
     for arguments in [&["config", "show"][..], &["config", "show", "--json"]] {
         let ran = settle.run(arguments);
         for secret in [master_key.as_str(), "hunter"] {
@@ -82,6 +84,8 @@ fn secrets_are_not_shown() {
         assert!(ran.stdout.contains("db.example") && ran.stdout.contains("SETTLE_MASTER_KEY"), "{ran:?}");
     }
     assert_eq!(shown(&settle, &[], "master_key").0, "(set)");
+    let url = shown(&settle, &[], "providers.bank.url").0;
+    assert_eq!(url, "https://settle:…@bank.example/settle?…");
 }
 
 #[test]

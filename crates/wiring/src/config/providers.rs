@@ -50,6 +50,11 @@ pub(super) fn is_secret(key: &str) -> bool {
     key.ends_with(".secret") && setting(key).is_some()
 }
 
+/// Whether the value is a URL, in which somebody may have put a password.
+pub(super) fn is_url(key: &str) -> bool {
+    key.rsplit('.').next() == Some("url") && setting(key).is_some()
+}
+
 /// The key that a variable's name stands for, behind the prefix: `PROVIDERS__BANK__URL`.
 pub(super) fn key_of(name: &str) -> Option<String> {
     let mut parts = name.split("__");
@@ -71,5 +76,6 @@ mod tests {
         }
         assert!(is_secret("providers.bank.secret") && !is_secret("providers.bank.url"));
         assert!(!is_secret("alerts.secret"));
+        assert!(is_url("providers.bank.url") && !is_url("providers.bank.secret") && !is_url("alerts.url"));
     }
 }

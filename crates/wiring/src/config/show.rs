@@ -42,6 +42,7 @@ fn without_secret(key: &str, text: String) -> String {
         "master_key" if !text.is_empty() => "(set)".to_owned(),
         key if providers::is_secret(key) => "(set)".to_owned(),
         "alerts.url" => without_secrets(&text),
+        key if providers::is_url(key) => without_secrets(&text),
         _ => text,
     }
 }
