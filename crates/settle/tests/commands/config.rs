@@ -105,7 +105,8 @@ fn a_variable_that_is_nearly_ours_is_refused_with_the_nearest_name() {
 
 #[test]
 fn a_variable_that_is_like_none_of_ours_is_a_warning() {
-    // Kubernetes sets these for a service named settle; the last one is in our own examples.
+    // Kubernetes sets these for services named settle, settle-database, settle-data and so on; the last
+    // one is in our own examples.
     let injected = [
         "SETTLE_PORT",
         "SETTLE_PORT_8080_TCP",
@@ -116,6 +117,16 @@ fn a_variable_that_is_like_none_of_ours_is_a_warning() {
         "SETTLE_SERVICE_PORT",
         "SETTLE_SERVICE_PORT_HTTP",
         "SETTLE_API_SERVICE_HOST",
+        "SETTLE_DATABASE_PORT",
+        "SETTLE_DATABASE_PORT_53_UDP",
+        "SETTLE_DATABASE_PORT_5432_TCP_ADDR",
+        "SETTLE_DATABASE_SERVICE_HOST",
+        "SETTLE_DATABASE_SERVICE_PORT",
+        "SETTLE_DATABASE_SERVICE_PORT_SQL",
+        "SETTLE_DATA_PORT",
+        "SETTLE_DATA_PORT_1_TCP",
+        "SETTLE_MASTER_PORT",
+        "SETTLE_LOG_PORT",
         "SETTLE_URL",
     ];
     let settle = injected.iter().fold(Settle::sqlite(BINARY), |settle, name| settle.with(name, "secret"));

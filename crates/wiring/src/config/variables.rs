@@ -97,6 +97,8 @@ impl Variables {
                 variables.files.found.push((key, text.file()?));
             } else if let Some(key) = name.strip_prefix(PREFIX).and_then(providers::key_of) {
                 variables.values.found.push((key, Value::from(text.text)));
+            } else if is_of_kubernetes(name) {
+                variables.unknown.push(name.clone());
             } else if let Some(nearest) = nearest(name, known.iter().map(|(key, _)| variable(key))) {
                 let place = "the environment".to_owned();
                 return Err(ConfigError::UnknownKey { place, key: name.clone(), suggestion: Some(nearest) });
@@ -122,6 +124,21 @@ fn from_file(name: &str) -> Option<String> {
     let own =
         || name.strip_prefix(PREFIX).and_then(providers::key_of).filter(|key| providers::is_secret(key));
     FROM_FILES.into_iter().find(|key| variable(key) == name).map(str::to_owned).or_else(own)
+}
+
+/// Whether Kubernetes would give a variable this name. A service named settle-database makes
+/// `SETTLE_DATABASE_PORT`, which is near to a setting and nobody's mistake. Two underscores are ours alone.
+fn is_of_kubernetes(name: &str) -> bool {
+    let is_port = |rest: &str| {
+        let mut parts = rest.split('_');
+        let number = parts.next().is_some_and(|number| number.parse::<u16>().is_ok());
+        number && parts.next().is_some_and(|protocol| ["TCP", "UDP", "SCTP"].contains(&protocol))
+    };
+    let ends = ["_PORT", "_SERVICE_HOST", "_SERVICE_PORT"];
+    !name.contains("__")
+        && (ends.iter().any(|end| name.ends_with(end))
+            || name.contains("_SERVICE_PORT_")
+            || name.match_indices("_PORT_").any(|(at, found)| is_port(&name[at + found.len()..])))
 }
 
 /// A variable and its text.
