@@ -167,6 +167,20 @@ fn secrets_can_come_from_files() {
 }
 
 #[test]
+fn a_file_that_holds_no_value_is_refused() {
+    for name in ["MASTER_KEY", "DATABASE_URL", "ALERTS__URL", "PROVIDERS__BANK__SECRET"] {
+        for content in ["", "\n", " \r\n"] {
+            let settle = Settle::sqlite(BINARY);
+            let file = settle.write("empty", content);
+            let settle = settle.with(&format!("SETTLE_{name}_FILE"), text(&file));
+            let ran = settle.run(&["config", "show"]);
+            let words = format!("SETTLE_{name}_FILE: {} is empty", file.display());
+            assert!(ran.failed().contains(&words), "{ran:?}");
+        }
+    }
+}
+
+#[test]
 fn a_provider_without_a_url_or_a_secret_is_told_which_is_missing() {
     for (there, missing) in [("URL", "SECRET"), ("SECRET", "URL")] {
         let settle = Settle::sqlite(BINARY).with(&format!("SETTLE_PROVIDERS__SANDBOX__{there}"), "hush");

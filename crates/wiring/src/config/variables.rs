@@ -161,12 +161,16 @@ impl Text<'_> {
         })
     }
 
-    /// The content of the file that it names, without the line break at the end.
+    /// The content of the file that it names, without the line break at the end. An empty one would count as
+    /// not set: without its master key the service would make another.
     fn file(&self) -> Result<Value, ConfigError> {
         let read = std::fs::read_to_string(self.text);
         let read = read.map_err(|fault| {
             ConfigError::BadValue(format!("{}: cannot read {}: {fault}", self.name, self.text))
         })?;
+        if read.trim().is_empty() {
+            return Err(ConfigError::BadValue(format!("{}: {} is empty", self.name, self.text)));
+        }
         Ok(Value::from(read.trim_end_matches(['\r', '\n'])))
     }
 }
