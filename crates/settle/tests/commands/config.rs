@@ -95,6 +95,8 @@ fn a_variable_that_is_nearly_ours_is_refused_with_the_nearest_name() {
         ("SETTLE_API_LISTEN", "did you mean SETTLE_API__LISTEN?"),
         ("SETTLE_MASTERKEY", "did you mean SETTLE_MASTER_KEY?"),
         ("SETTLE_DATABASE_UR", "did you mean SETTLE_DATABASE_URL?"),
+        ("SETTLE_DATABASE_URL_FIL", "did you mean SETTLE_DATABASE_URL_FILE?"),
+        ("SETTLE_MASTER_KEY_FLIE", "did you mean SETTLE_MASTER_KEY_FILE?"),
     ] {
         let settle = Settle::sqlite(BINARY).with(name, "secret-value");
         let ran = settle.run(&["config", "show"]);

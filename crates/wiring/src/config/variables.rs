@@ -99,7 +99,7 @@ impl Variables {
                 variables.values.found.push((key, Value::from(text.text)));
             } else if is_of_kubernetes(name) {
                 variables.unknown.push(name.clone());
-            } else if let Some(nearest) = nearest(name, known.iter().map(|(key, _)| variable(key))) {
+            } else if let Some(nearest) = nearest(name, names(known)) {
                 let place = "the environment".to_owned();
                 return Err(ConfigError::UnknownKey { place, key: name.clone(), suggestion: Some(nearest) });
             } else {
@@ -117,6 +117,12 @@ impl Variables {
 
 fn setting<'a>(name: &str, known: &'a [(String, Value)]) -> Option<(&'a str, &'a Value)> {
     known.iter().find(|(key, _)| variable(key) == name).map(|(key, default)| (key.as_str(), default))
+}
+
+/// Every name that a variable can have, apart from those of providers.
+fn names(known: &[(String, Value)]) -> impl Iterator<Item = String> {
+    let files = FROM_FILES.into_iter().map(|key| variable(key) + FILE_SUFFIX);
+    known.iter().map(|(key, _)| variable(key)).chain(files)
 }
 
 fn from_file(name: &str) -> Option<String> {
