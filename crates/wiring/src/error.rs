@@ -76,7 +76,7 @@ pub enum WiringError {
     /// Rows need a master key that is not in the ring: those keys and tokens would be refused, and those
     /// secrets could not be opened.
     #[error(
-        "{needed} not in the ring: put it back (master_key = \"new,old\"), run settle master-key reseal, and drop \
+        "{needed}: put it back (master_key = \"new,old\"), run settle master-key reseal, and drop \
          it when settle master-key status says that nothing needs it. If it is lost, settle serve \
          --without-lost-keys runs without what needs it"
     )]

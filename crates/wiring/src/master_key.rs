@@ -82,17 +82,45 @@ pub async fn check_master_keys(store: &dyn Store, ring: &KeyRing) -> Result<(), 
     if uses.is_empty() {
         return Ok(());
     }
-    let needed: Vec<String> = uses.iter().map(need).collect();
-    Err(WiringError::MasterKeyNeeded { needed: needed.join(", ") })
+    Err(WiringError::MasterKeyNeeded { needed: needed(&uses) })
 }
 
-fn need(used: &MasterKeyUse) -> String {
-    let kind = match used.kind {
-        SealedKind::WebhookSecret => "webhook secrets",
-        SealedKind::ApiKey => "API keys",
-        SealedKind::OperatorToken => "operators' tokens",
+/// Which keys are missing, and what needs each.
+fn needed(mut uses: &[MasterKeyUse]) -> String {
+    let mut sentences = Vec::new();
+    let mut told = Vec::new();
+    while let Some((first, rest)) = uses.split_first() {
+        uses = rest;
+        if told.contains(&first.key) {
+            continue;
+        }
+        told.push(first.key);
+        let same = std::iter::once(first).chain(rest.iter().filter(|used| used.key == first.key));
+        let same: Vec<&MasterKeyUse> = same.collect();
+        let verb = if same.iter().map(|used| used.rows).sum::<u64>() == 1 { "needs" } else { "need" };
+        let rows = listed(&same.into_iter().map(counted).collect::<Vec<String>>());
+        sentences.push(format!("the master key {} is not in the ring, and {rows} {verb} it", first.key));
+    }
+    sentences.join("; ")
+}
+
+/// `1 webhook secret`, `3 API keys`.
+fn counted(used: &MasterKeyUse) -> String {
+    let (one, many) = match used.kind {
+        SealedKind::WebhookSecret => ("webhook secret", "webhook secrets"),
+        SealedKind::ApiKey => ("API key", "API keys"),
+        SealedKind::OperatorToken => ("operator's token", "operators' tokens"),
     };
-    format!("{} {kind} need the master key {}, which is", used.rows, used.key)
+    format!("{} {}", used.rows, if used.rows == 1 { one } else { many })
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [before @ .., last] => format!("{} and {last}", before.join(", ")),
+    }
 }
 
 /// Writes the key to a draft and then links it to its name: no process can read half a key, and of two
@@ -125,4 +153,25 @@ fn refuse_exposed(path: &Path) -> Result<(), WiringError> {
         return Err(WiringError::ExposedMasterKey(path.to_owned()));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use settle_domain::vault::MasterKeyId;
+
+    use super::*;
+
+    #[test]
+    fn what_needs_a_missing_key_is_told_in_one_sentence_for_each_key() {
+        let needy = |kind, key, rows| MasterKeyUse { kind, key: MasterKeyId([key; 4]), rows };
+        let uses = [
+            needy(SealedKind::WebhookSecret, 0x11, 1),
+            needy(SealedKind::ApiKey, 0x11, 3),
+            needy(SealedKind::ApiKey, 0x22, 1),
+            needy(SealedKind::OperatorToken, 0x11, 2),
+        ];
+        let words = "the master key 11111111 is not in the ring, and 1 webhook secret, 3 API keys and \
+                     2 operators' tokens need it; the master key 22222222 is not in the ring, and 1 API key needs it";
+        assert_eq!(needed(&uses), words);
+    }
 }
