@@ -8,11 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use secrecy::ExposeSecret;
 use serde::Serialize;
+use settle_domain::provider::ProviderName;
 use settle_notify::guard::{DnsResolver, PROBE_NAME, RESOLVE_TIMEOUT, Resolve, ResolveFault};
 use settle_store::Store;
-use settle_wiring::User;
 use settle_wiring::config::{Config, without_secrets};
 use settle_wiring::system::SystemEntropy;
+use settle_wiring::{User, WiringError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -50,8 +51,13 @@ impl Doctor {
         findings.extend(database(config).await);
         findings.push(name_servers(config).await);
         findings.extend(certificates(config));
-        findings.push(port("api.listen", config.api.listen).await);
-        findings.push(port("operator.listen", config.operator.listen).await);
+        findings.extend(providers(config));
+        let (api, operator) = (config.api.listen, config.operator.listen);
+        findings.push(port("api.listen", api).await);
+        findings.push(match collision(api, operator) {
+            Some(found) => found,
+            None => port("operator.listen", operator).await,
+        });
         let line = |finding: &Finding| {
             let mark = match finding.verdict {
                 Verdict::Ok => "ok",
@@ -115,6 +121,36 @@ fn certificates(config: &Config) -> Option<Finding> {
     sender.err().map(|fault| finding("certificates", Verdict::Failed, explained(&fault)))
 }
 
+/// Whether the settings of the providers can be used, as the engine reads them; none without providers.
+fn providers(config: &Config) -> Option<Finding> {
+    let names: Vec<&str> = config.providers.keys().map(ProviderName::as_str).collect();
+    match settle_wiring::providers(config) {
+        Ok(_) if names.is_empty() => None,
+        Ok(_) => {
+            let text = format!("{}: the settings can be used", names.join(", "));
+            Some(finding("providers", Verdict::Ok, text))
+        }
+        // The certificates have a finding of their own.
+        Err(WiringError::ExtraRoots(_)) => None,
+        Err(fault) => Some(finding("providers", Verdict::Failed, explained(&fault))),
+    }
+}
+
+/// A finding if the second listener cannot have its address because of the first. Each alone could.
+fn collision(api: SocketAddr, operator: SocketAddr) -> Option<Finding> {
+    // [::] takes the port for IPv4 too.
+    let covers = |wide: SocketAddr, other: SocketAddr| {
+        wide.ip().is_unspecified() && (wide.is_ipv6() || other.is_ipv4())
+    };
+    let same = api.ip() == operator.ip() || covers(api, operator) || covers(operator, api);
+    // With port 0 the system gives each a port of its own.
+    if api.port() != operator.port() || api.port() == 0 || !same {
+        return None;
+    }
+    let text = format!("{operator} collides with api.listen, {api}: set one of them to another port");
+    Some(finding("operator.listen", Verdict::Failed, text))
+}
+
 /// Whether a listener can have its address. One that a running settle has is fine.
 async fn port(setting: &'static str, address: SocketAddr) -> Finding {
     let Err(fault) = TcpListener::bind(address).await else {
@@ -145,7 +181,12 @@ fn master_key(config: &Config) -> Finding {
         return finding("master key", Verdict::Ok, "none yet: the first command that needs one makes it");
     }
     match settle_wiring::key_ring(config, &SystemEntropy) {
-        Ok(ring) => finding("master key", Verdict::Ok, format!("{ring:?}")),
+        Ok(ring) => {
+            let ids: Vec<String> = ring.ids().iter().map(ToString::to_string).collect();
+            let keys = if ids.len() == 1 { "key" } else { "keys" };
+            let text = format!("the ring has {} {keys}: {}", ids.len(), ids.join(", "));
+            finding("master key", Verdict::Ok, text)
+        }
         Err(fault) => finding("master key", Verdict::Failed, fault.to_string()),
     }
 }

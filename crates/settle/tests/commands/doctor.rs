@@ -155,6 +155,64 @@ fn what_the_settings_name_must_be_there() {
 }
 
 #[test]
+fn a_provider_that_serve_refuses_fails_with_the_same_words() {
+    for (url, secret, setting) in [
+        ("notaurl", "hush", "providers.bank.url: "),
+        ("ftp://bank.example", "hush", "providers.bank.url: "),
+        ("https://bank.example", "", "providers.bank.secret: "),
+    ] {
+        let mut settle = Settle::sqlite(BINARY)
+            .with("SETTLE_PROVIDERS__BANK__URL", url)
+            .with("SETTLE_PROVIDERS__BANK__SECRET", secret);
+        let ran = examine(&mut settle);
+        let findings = findings(&ran);
+        let (providers, words) = verdict(&findings, "providers");
+        assert!(providers == "failed" && words.starts_with(setting), "{words}");
+        assert_eq!(ran.code, Some(1));
+        let served = settle.run(&["serve"]);
+        assert!(served.code == Some(1) && served.stderr.contains(words), "{words}: {served:?}");
+    }
+    let mut settle = Settle::sqlite(BINARY)
+        .with("SETTLE_PROVIDERS__BANK__URL", "https://bank.example")
+        .with("SETTLE_PROVIDERS__BANK__SECRET", "hush");
+    let ran = examine(&mut settle);
+    assert_eq!(verdict(&findings(&ran), "providers"), ("ok", "bank: the settings can be used"));
+}
+
+#[test]
+fn listeners_that_want_one_address_fail() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let everywhere = format!("0.0.0.0:{}", free.port());
+    for (api, operator) in [
+        (free.to_string(), free.to_string()),
+        (everywhere.clone(), free.to_string()),
+        (free.to_string(), everywhere),
+    ] {
+        let settle = Settle::sqlite(BINARY)
+            .with("SETTLE_WEBHOOK__NAMESERVERS", &name_server())
+            .with("SETTLE_API__LISTEN", &api)
+            .with("SETTLE_OPERATOR__LISTEN", &operator);
+        let ran = settle.run(&["doctor", "--json"]);
+        let findings = findings(&ran);
+        let (listener, words) = verdict(&findings, "operator.listen");
+        assert!(listener == "failed" && words.contains("collides with api.listen"), "{words}");
+        assert_eq!(ran.code, Some(1));
+    }
+}
+
+#[test]
+fn the_master_keys_are_counted_and_named_in_words() {
+    let (one, other) = ("11".repeat(32), "22".repeat(32));
+    let rings = [(one.clone(), "the ring has 1 key: "), (format!("{one},{other}"), "the ring has 2 keys: ")];
+    for (ring, words) in rings {
+        let ran = examine(&mut Settle::sqlite(BINARY).with("SETTLE_MASTER_KEY", &ring));
+        let findings = findings(&ran);
+        let (master_key, found) = verdict(&findings, "master key");
+        assert!(master_key == "ok" && found.starts_with(words) && !found.contains(&one), "{found}");
+    }
+}
+
+#[test]
 fn a_port_that_another_program_has_fails_and_one_that_settle_has_is_fine() {
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut settle = Settle::sqlite(BINARY).with("SETTLE_WEBHOOK__NAMESERVERS", &name_server());
