@@ -105,11 +105,22 @@ pub fn alerter(
     Ok(Alerter::new(store, transport, clock))
 }
 
-/// The certificates to trust besides the web's, as PEM.
+/// How a certificate begins, on a line of its own.
+const CERTIFICATE_BEGINS: &[u8] = b"-----BEGIN CERTIFICATE-----";
+
+/// The certificates to trust besides the web's, as PEM. Whoever reads PEM skips what is not a certificate, so
+/// a file without any would be taken for none, and be noticed only when the first connection fails.
 pub(crate) fn extra_roots(config: &Config) -> Result<Vec<u8>, WiringError> {
     let file = &config.webhook.extra_roots;
     if file.as_os_str().is_empty() {
         return Ok(Vec::new());
     }
-    std::fs::read(file).map_err(|fault| WiringError::ExtraRoots(format!("{}: {fault}", file.display())))
+    let refused = |problem: String| WiringError::ExtraRoots(format!("{}{problem}", file.display()));
+    let pem = std::fs::read(file).map_err(|fault| refused(format!(": {fault}")))?;
+    let mut lines = pem.split(|byte| matches!(byte, b'\r' | b'\n'));
+    if !lines.any(|line| line.starts_with(CERTIFICATE_BEGINS)) {
+        let begins = String::from_utf8_lossy(CERTIFICATE_BEGINS);
+        return Err(refused(format!(" has no certificate: no line begins with {begins}")));
+    }
+    Ok(pem)
 }

@@ -213,6 +213,24 @@ fn the_master_keys_are_counted_and_named_in_words() {
 }
 
 #[test]
+fn certificates_that_are_none_fail() {
+    let mut settle = Settle::sqlite(BINARY);
+    let private = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    for content in ["", "no certificate\n", private, "\u{feff}-----BEGIN CERTIFICATE-----\n"] {
+        let file = settle.write("roots.pem", content).display().to_string();
+        settle.set("SETTLE_WEBHOOK__EXTRA_ROOTS", &file);
+        let words = format!("webhook.extra_roots: {file} has no certificate");
+        let ran = examine(&mut settle);
+        let findings = findings(&ran);
+        let (certificates, found) = verdict(&findings, "certificates");
+        assert!(certificates == "failed" && found.starts_with(&words), "{found}");
+        assert_eq!(ran.code, Some(1));
+        let served = settle.run(&["serve"]);
+        assert!(served.failed().contains(&words), "{served:?}");
+    }
+}
+
+#[test]
 fn a_port_that_another_program_has_fails_and_one_that_settle_has_is_fine() {
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut settle = Settle::sqlite(BINARY).with("SETTLE_WEBHOOK__NAMESERVERS", &name_server());
