@@ -208,7 +208,7 @@ fn a_payout_that_was_refused_and_made_is_not_made_again(settle: &mut Settle) {
     for words in [
         "what a payout moved after all is astray",
         "an operation was made after the payment had gone on without it (payout_outcome_unknown)",
-        "--outcome paid if it is this payment's own, or not_paid if it is not",
+        "--outcome paid if it is this payment's own, or not_paid if it came back",
     ] {
         assert!(told.contains(words), "{words}: {told}");
     }

@@ -112,9 +112,11 @@ fn place_of_money(shown: &Value) -> String {
         ("converting", _) => "in flight at the provider, being converted",
         ("converted", _) => "on our outgoing account, reserved for this payment",
         ("paying_out", _) => "in flight to the merchant",
+        ("completed", _) if has_come_back(shown, "payout") => "back with us: the merchant does not have it",
         ("completed", _) => "with the merchant",
         ("failed", _) => "with us",
         ("refunding", _) => "in flight back to the payer",
+        ("refunded", _) if has_come_back(shown, "refund") => "back with us: the payer does not have it",
         ("refunded", _) => "back at the payer",
         (_, true) => "not where it should be: nothing more is sent until a person decides",
         _ => "not known: nothing more is sent until it is",
@@ -124,6 +126,12 @@ fn place_of_money(shown: &Value) -> String {
         Some(kind) => format!("{place}; what a {kind} moved after all is astray"),
         None => place.to_owned(),
     }
+}
+
+/// Whether the money of the last operation of this kind came back, as its provider or an operator said.
+fn has_come_back(shown: &Value, kind: &str) -> bool {
+    let last = list(shown, "operations").iter().rfind(|operation| text(operation, "kind") == kind);
+    last.is_some_and(|operation| text(operation, "status") == "returned")
 }
 
 /// What moved, or may move, after the payment had gone on without it.
@@ -160,7 +168,7 @@ impl<'a> Late<'a> {
                 let may = if moved { "was" } else { "may be" };
                 format!(
                     "a {kind} that the payment went on without {may} made after all: ask the provider, then settle payment \
-                     resolve {which}\n  --outcome {done} if it is this payment's own, or {not_done} if it is not, or came back"
+                     resolve {which}\n  --outcome {done} if it is this payment's own, or {not_done} if it came back"
                 )
             }
             _ => return None,
@@ -316,6 +324,12 @@ fn remedy(shown: &Value) -> String {
         return told;
     }
     match (text(shown, "state"), shown["reason"].as_str(), shown["blocked"].as_str()) {
+        ("completed", ..) if has_come_back(shown, "payout") => {
+            "the money came back: find out why, and pay it with a new payment".to_owned()
+        }
+        ("refunded", ..) if has_come_back(shown, "refund") => {
+            "the refund came back: find out why, and pay it back outside of this service".to_owned()
+        }
         ("completed", ..) => {
             "nothing: the merchant has it. If it comes back: settle payment returned …".to_owned()
         }

@@ -42,6 +42,21 @@ fn what_moved_without_its_payment_is_told() {
 }
 
 #[test]
+fn money_that_came_back_is_not_with_whoever_it_was_sent_to() {
+    for (state, kind, who) in [("completed", "payout", "the merchant"), ("refunded", "refund", "the payer")] {
+        let mut shown = refunded(&Value::Null);
+        shown["state"] = json!(state);
+        let of = |status| json!([{"kind": kind, "status": status, "provider": "desk", "operation_id": "o"}]);
+        shown["operations"] = of("succeeded");
+        assert!(told(&shown).contains("nothing: "), "{state}");
+        shown["operations"] = of("returned");
+        let told = told(&shown);
+        assert!(told.contains(&format!("Money     back with us: {who} does not have it")), "{told}");
+        assert!(told.contains("came back: find out why") && !told.contains("nothing: "), "{told}");
+    }
+}
+
+#[test]
 fn what_was_done_otherwise_is_told_and_not_called_unknown() {
     let said = "asked to pay 181.149631 USDC to wallet, the provider says that it paid 163.034667 USDC";
     let mut short = refunded(&Value::Null);
@@ -83,7 +98,7 @@ fn a_late_operation_is_decided_by_its_own_outcomes() {
         halted["state"] = json!("needs_review");
         halted["reason"] = json!("payout_outcome_unknown");
         let told = told(&halted);
-        let words = format!("--outcome {done} if it is this payment's own, or {not_done} if it is not");
+        let words = format!("--outcome {done} if it is this payment's own, or {not_done} if it came back");
         assert!(told.contains(&words) && !told.contains("not known:"), "{told}");
     }
 }
