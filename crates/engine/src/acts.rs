@@ -51,8 +51,12 @@ pub enum ActError {
     /// The provider did not say that it will never begin the operation: one person's word is not enough.
     #[error("the provider does not confirm that nothing was done: two people must say so")]
     Unconfirmed,
-    /// What was bought is too far from the quote: one person's word is not enough.
-    #[error("what was bought is more than 1 % off the quote: two people must say so")]
+    /// The provider says that what counts as not done was done: one person's word is not enough.
+    #[error("the provider says that it was done: two people must say otherwise")]
+    Contradicted,
+    /// What was bought is too far from the quote, or the provider says otherwise: one person's word is not
+    /// enough.
+    #[error("more than 1 % off the quote, or not what the provider says: two people must say so")]
     OffQuote,
     /// What the operator says cannot be.
     #[error(transparent)]
@@ -86,7 +90,9 @@ impl ActError {
             ActError::Unknown => ErrorCode::NotFound,
             ActError::Stale { .. } | ActError::Expired => ErrorCode::Conflict,
             ActError::Illegal(fault) => fault.code,
-            ActError::Unconfirmed | ActError::OffQuote | ActError::OwnProposal => ErrorCode::Forbidden,
+            ActError::Unconfirmed | ActError::Contradicted | ActError::OffQuote | ActError::OwnProposal => {
+                ErrorCode::Forbidden
+            }
             ActError::StillProcessing => ErrorCode::ProviderStillProcessing,
             ActError::Given(_) | ActError::Lacking(_) => ErrorCode::AdminValidationFailed,
             ActError::Store(_) => ErrorCode::InternalError,
@@ -227,8 +233,17 @@ async fn decided(
     // Judged before the provider is asked: an act that is not allowed has no effect anywhere.
     let mut advance = Advance::acted(case.clone(), deed, told.as_ref(), now)?;
     match doubts::settled(means, &case, deed.act).await? {
-        Doubt::None => {}
         Doubt::Stale => return Ok(None),
+        Doubt::Contradicted if people == People::One => return Err(ActError::Contradicted),
+        Doubt::Unconfirmed if people == People::One => return Err(ActError::Unconfirmed),
+        Doubt::None | Doubt::Contradicted | Doubt::Unconfirmed => {}
+        Doubt::Moved(moved) if matches!(deed.act, Act::Resolve(_)) => {
+            let is_over = moved.questioned().is_some_and(|place| {
+                let status = moved.operations[place].operation.memory.status;
+                !status.is_open()
+            });
+            return Err(if is_over { ActError::stale(&moved) } else { ActError::StillProcessing });
+        }
         Doubt::Moved(moved) => {
             // Where the payment is now says why. If nothing else does, the provider is at it.
             Advance::acted(*moved, deed, told.as_ref(), now)?;

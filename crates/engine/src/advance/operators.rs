@@ -89,11 +89,16 @@ impl Advance {
         advance
     }
 
-    /// Whether a person calls more than 1 % more or less bought than was quoted. Without a quote it does.
+    /// Whether a person calls more than 1 % more or less bought than was quoted, or anything bought as quoted
+    /// of which the provider says otherwise. Without a quote it does.
     #[must_use]
     pub fn is_off_quote(&self) -> bool {
         let bought = self.case.payment.split.map(|split| split.bought);
-        !bought.zip(self.case.promise()).is_some_and(|(bought, promise)| promise.is_near(bought))
+        let is_near =
+            bought.zip(self.case.promise()).is_some_and(|(bought, promise)| promise.is_near(bought));
+        let questioned = self.learnt.iter().map(|place| &self.case.operations[*place].operation);
+        let is_disputed = questioned.into_iter().any(|operation| operation.deviation.is_some());
+        !is_near || is_disputed
     }
 
     /// A person says that an operation was not done, and the provider that what it did has come back: the

@@ -19,6 +19,7 @@ settle_testing::on_both_stores! {
     a_payout_that_was_seen_to_come_back_is_not_paid,
     a_conversion_that_is_called_returned_needs_two_people,
     what_was_bought_is_an_amount_and_near_the_quote_or_two_people_say_so,
+    nobody_alone_says_that_more_was_bought_than_the_provider_says,
     so_little_that_no_rate_can_tell_it_was_not_bought,
     looking_it_up_again_does_not_refuse_an_act,
     a_look_up_while_an_operator_acts_does_not_refuse_it,
@@ -125,6 +126,24 @@ async fn what_was_bought_is_an_amount_and_near_the_quote_or_two_people_say_so(sc
     assert_eq!(world.go(payment).await.standing.state, StateName::Completed, "it can be recorded");
     assert_eq!((world.desk.executed(Asked::Payout).len(), world.settled().await), (1, 1));
     assert_books_agree(&world).await;
+}
+
+/// The provider says that it did otherwise: the quote's own amount is one person's word all the same.
+async fn nobody_alone_says_that_more_was_bought_than_the_provider_says(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.lies(Asked::Conversion, &[Lie::Short]);
+    let payment = world.paying(&[]).await;
+    world.go(payment).await;
+    while world.row(payment).await.standing.state != StateName::NeedsReview {
+        world.go_when_due(payment).await;
+    }
+    let version = world.row(payment).await.version;
+    let amount = Some("184.162062".parse().unwrap());
+    let deed = Deed { amount, ..deed(Act::Resolve(Outcome::Converted)) };
+    let say = |people| act(&world.means, &world.wake, (world.merchant, payment), version, &deed, people);
+    let alone = say(People::One).await;
+    assert!(matches!(alone, Err(ActError::OffQuote)), "{alone:?}");
+    assert_eq!(say(People::Two).await.unwrap().payment.state.name(), StateName::Converted);
 }
 
 /// The payout would go out and could never be recorded.

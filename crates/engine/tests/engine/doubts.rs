@@ -5,7 +5,7 @@ use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::PaymentId;
 use settle_domain::operation::OperationStatus;
 use settle_domain::payment::{Act, Outcome, StateName};
-use settle_engine::acts::People;
+use settle_engine::acts::{ActError, People};
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
 
@@ -21,6 +21,9 @@ settle_testing::on_both_stores! {
     a_refused_payout_that_the_provider_is_at_again_is_waited_for,
     what_was_given_up_is_asked_about_too,
     a_provider_that_says_nothing_new_lets_the_act_go_on,
+    nobody_alone_says_that_what_was_made_was_not,
+    what_came_back_is_not_paid_at_one_person_s_word,
+    nobody_alone_sends_again_what_only_people_gave_up,
 }
 
 /// The act is refused with the code, nothing was sent for it, and a person must look.
@@ -123,4 +126,60 @@ async fn a_provider_that_says_nothing_new_lets_the_act_go_on(scratch: ScratchSto
     do_by_hand(&world, payment, Act::Retry).await;
     assert_eq!(world.go(payment).await.standing.state, StateName::Completed, "its refusal was its word");
     assert_eq!(world.desk.executed(Asked::Payout).len(), 1);
+}
+
+/// The provider had refused the payout, made it, and says so.
+async fn nobody_alone_says_that_what_was_made_was_not(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Flip(0)]).await;
+    world.go(payment).await;
+    assert_halts(&world, payment, Act::Retry, ErrorCode::PayoutOutcomeUnknown).await;
+    let not_paid = Act::Resolve(Outcome::NotPaid);
+    for is_silent in [false, true] {
+        world.desk.silent(is_silent);
+        let alone = act_now(&world, payment, not_paid, People::One).await;
+        assert!(matches!(alone, Err(ActError::Contradicted)), "{alone:?}");
+    }
+    world.desk.silent(false);
+    let done = act_now(&world, payment, not_paid, People::Two).await.unwrap();
+    assert_eq!(done.payment.state.name(), StateName::Failed);
+    let sends = world.desk.sends();
+    for act in [Act::Retry, Act::Refund] {
+        let alone = act_now(&world, payment, act, People::One).await;
+        assert!(matches!(alone, Err(ActError::Contradicted)), "{act:?}: {alone:?}");
+    }
+    assert_eq!((world.row(payment).await.standing.state, world.desk.sends()), (StateName::Failed, sends));
+    assert_books_agree(&world).await;
+}
+
+async fn what_came_back_is_not_paid_at_one_person_s_word(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Flip(0)]).await;
+    world.go(payment).await;
+    assert_halts(&world, payment, Act::Retry, ErrorCode::PayoutOutcomeUnknown).await;
+    world.desk.returns(Asked::Payout);
+    let not_paid = Act::Resolve(Outcome::NotPaid);
+    let news = act_now(&world, payment, not_paid, People::One).await;
+    assert!(matches!(news, Err(ActError::Stale { .. })), "{news:?}");
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Returned, "it is on record");
+    act_now(&world, payment, not_paid, People::One).await.unwrap();
+    act_now(&world, payment, Act::Retry, People::One).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed);
+    assert_books_agree(&world).await;
+}
+
+/// Two people gave the payout up while its provider gave no answer, and it still gives none.
+async fn nobody_alone_sends_again_what_only_people_gave_up(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    world.desk.deaf(true);
+    world.desk.silent(true);
+    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+    for act in [Act::Retry, Act::Refund] {
+        let alone = act_now(&world, payment, act, People::One).await;
+        assert!(matches!(alone, Err(ActError::Unconfirmed)), "{act:?}: {alone:?}");
+    }
+    let done = act_now(&world, payment, Act::Refund, People::Two).await.unwrap();
+    assert_eq!(done.payment.state.name(), StateName::Refunding);
 }

@@ -177,7 +177,7 @@ async fn perform(
     let done = act(&state.means, &state.engine_wake, payment, version, &deed, People::One).await;
     let case = match done {
         // One person's word is not enough, whatever the settings say: it waits for another's.
-        Err(ActError::Unconfirmed | ActError::OffQuote) => {
+        Err(ActError::Unconfirmed | ActError::Contradicted | ActError::OffQuote) => {
             return propose(state, payment, version, &deed).await;
         }
         done => done.map_err(refused)?,
