@@ -38,10 +38,6 @@ pub(crate) use recovery::recovery;
 pub(crate) use settle::settle;
 pub(crate) use start::start;
 
-/// How long outcomes may take to be recorded after the last arrival, and how often the benchmark looks.
-const RECORDED_WITHIN: Duration = Duration::from_secs(15);
-const RECORDED_POLL: Duration = Duration::from_millis(50);
-
 /// What to measure, and the progress line that shows it.
 pub(crate) struct Plan {
     pub(crate) store: StoreKind,
@@ -182,20 +178,10 @@ impl Setup {
         figures
     }
 
-    /// Waits until every outcome is recorded. What it asks costs the same with any number of rows, so it may
-    /// be part of what is measured. What never arrives is counted elsewhere.
-    async fn drain(&self) -> Result<(), BenchError> {
-        let deadline = Instant::now() + RECORDED_WITHIN;
-        while self.context.store.queue_depth().await?.pending > 0 && Instant::now() < deadline {
-            tokio::time::sleep(RECORDED_POLL).await;
-        }
-        Ok(())
-    }
-
     /// How many deliveries are in the wrong state: every one must be delivered once the last outcome is
     /// recorded. It counts the rows, and does not trust the totals that the store keeps.
     async fn wrong_states(&self, expected: usize) -> Result<f64, BenchError> {
-        let deadline = Instant::now() + RECORDED_WITHIN;
+        let deadline = Instant::now() + Duration::from_secs(15);
         let filter = DeliveryFilter { status: Some(DeliveryStatus::Delivered), ..DeliveryFilter::default() };
         loop {
             let delivered = self.context.store.delivery_count(&filter).await?;
@@ -214,7 +200,7 @@ impl Setup {
             if wrong == 0 || Instant::now() > deadline {
                 return Ok(number(wrong));
             }
-            tokio::time::sleep(RECORDED_POLL).await;
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 }
