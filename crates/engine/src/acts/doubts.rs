@@ -150,6 +150,8 @@ const fn weight(memory: Memory, seen: Seen, act: Act) -> Weight {
                 Weight::News
             }
         }
+        // The provider was at it after it had refused: that it no longer knows it is no proof.
+        Seen::Absent if memory.is_late => Weight::Unconfirmed,
         // It may still move, or may have moved, and people alone say that it did not.
         Seen::LookupFailed if memory.is_late || matches!(memory.status, OperationStatus::GivenUp) => {
             Weight::Unconfirmed

@@ -96,8 +96,8 @@ impl Advance {
         let bought = self.case.payment.split.map(|split| split.bought);
         let is_near =
             bought.zip(self.case.promise()).is_some_and(|(bought, promise)| promise.is_near(bought));
-        let questioned = self.learnt.iter().map(|place| &self.case.operations[*place].operation);
-        let is_disputed = questioned.into_iter().any(|operation| operation.deviation.is_some());
+        let is_disputed =
+            self.learnt.iter().any(|place| self.case.operations[*place].operation.deviation.is_some());
         !is_near || is_disputed
     }
 
