@@ -4,6 +4,7 @@ use settle_store::conformance::fixtures::merchant;
 use settle_store::{Store, StoreError};
 use settle_store_postgres::PostgresStore;
 use settle_store_postgres::testing::{scratch, scratch_url};
+use settle_testing::log::Log;
 
 #[tokio::test]
 async fn a_transaction_that_stands_still_loses_its_locks() {
@@ -13,8 +14,11 @@ async fn a_transaction_that_stands_still_loses_its_locks() {
     let merchant = merchant(&store).await;
     let mut still = store.begin().await.unwrap();
     still.merchant_lock(&[merchant]).await.unwrap();
+    let log = Log::of(tracing::Level::WARN, "");
     let mut other = patient.begin().await.unwrap();
     other.merchant_lock(&[merchant]).await.expect("it is to be had before the wait for it ends");
+    assert_eq!(log.taken(), [""; 0], "the person who waits sees it");
+    drop(log);
     let late = still.merchant_lock(&[merchant]).await;
     assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
 }

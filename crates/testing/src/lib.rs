@@ -3,6 +3,7 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`chance`] | random draws that depend only on a seed |
+//! | [`log`] | what a thread logs |
 //! | [`secrecy`] | what no byte for a merchant may contain |
 //! | [`proxy`] | a proxy that swallows the connections through it |
 //! | [`virtual_time`] | waiting under a paused clock |
@@ -25,6 +26,7 @@
 #[cfg(feature = "binary")]
 pub mod binary;
 pub mod chance;
+pub mod log;
 pub mod proxy;
 pub mod secrecy;
 #[cfg(feature = "binary")]

@@ -1,15 +1,10 @@
 //! A provider that does not accept our credentials: people are told of it, and the log says when it changes.
 
-use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use settle_domain::alert::AlertKind;
 use settle_domain::payment::StateName;
 use settle_domain::reason::Blocked;
 use settle_store::conformance::ScratchStore;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use settle_testing::log::Log;
 
 use crate::notices::told;
 use crate::world::World;
@@ -53,51 +48,10 @@ async fn assert_told_once(world: &World, settled: usize) {
     assert_eq!(world.settled().await, settled + 1);
 }
 
-/// Keeps what this thread logs of providers.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
-
-impl Log {
-    fn taken(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Visit for Log {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        if field.name() == "message" {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{value:?}"));
-        }
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::INFO && metadata.target().starts_with("settle_engine::providers")
-    }
-
-    fn new_span(&self, _span: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _span: &Id, _values: &Record<'_>) {}
-
-    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _span: &Id) {}
-
-    fn exit(&self, _span: &Id) {}
-}
-
 #[tokio::test]
 async fn the_log_says_once_that_we_are_turned_away() {
     let world = World::new(settle_store_sqlite::testing::scratch().await).await;
-    let log = Log::default();
-    let _logging = tracing::subscriber::set_default(log.clone());
+    let log = Log::of(tracing::Level::INFO, "settle_engine::providers");
     world.desk.turn_away(true);
     let payment = world.paying(&[]).await;
     world.go(payment).await;

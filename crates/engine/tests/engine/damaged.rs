@@ -1,15 +1,12 @@
 //! Rows that this version cannot read: the payment rests and is told of once, and everybody else's go on.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
+use settle_testing::log::Log;
 use settle_testing::virtual_time::pass;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::desk::Lie;
 use crate::runner::{Running, has_paid};
@@ -25,47 +22,21 @@ settle_testing::on_both_stores! {
     a_corridor_that_cannot_be_read_stops_no_other_merchant,
 }
 
-/// Counts the errors that this thread logs.
-struct Errors(Arc<AtomicUsize>);
-
-impl Subscriber for Errors {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() == Level::ERROR
-    }
-
-    fn new_span(&self, _span: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _span: &Id, _values: &Record<'_>) {}
-
-    fn record_follows_from(&self, _span: &Id, _follows: &Id) {}
-
-    fn event(&self, _event: &Event<'_>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn enter(&self, _span: &Id) {}
-
-    fn exit(&self, _span: &Id) {}
-}
-
 /// What an operator sees of the engine.
 struct Watched {
-    errors: Arc<AtomicUsize>,
-    _logging: tracing::subscriber::DefaultGuard,
+    errors: Log,
     recorder: PrometheusRecorder,
 }
 
 impl Watched {
     fn new() -> Watched {
-        let errors = Arc::new(AtomicUsize::new(0));
-        let logging = tracing::subscriber::set_default(Errors(errors.clone()));
-        Watched { errors, _logging: logging, recorder: PrometheusBuilder::new().build_recorder() }
+        let errors = Log::of(tracing::Level::ERROR, "");
+        Watched { errors, recorder: PrometheusBuilder::new().build_recorder() }
     }
 
+    /// How many were logged since the last call.
     fn errors(&self) -> usize {
-        self.errors.load(Ordering::Relaxed)
+        self.errors.taken().len()
     }
 
     fn unreadable(&self) -> Option<String> {
@@ -155,5 +126,5 @@ async fn a_payment_that_was_mended_is_taken_up_after_its_rest() {
     pass(REST).await;
     running.stop().await;
     assert_eq!(world.settled().await, 1);
-    assert_eq!((watched.errors(), watched.unreadable().as_deref()), (1, Some("0")));
+    assert_eq!((watched.errors(), watched.unreadable().as_deref()), (0, Some("0")));
 }
