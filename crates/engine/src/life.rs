@@ -21,6 +21,7 @@ use crate::words::{self, Quoted};
 use crate::writer::{Writer, Written};
 
 mod corridors;
+mod last_look;
 
 pub use corridors::Corridors;
 
@@ -168,8 +169,14 @@ pub async fn live(means: &Means, mut case: Case, lease: ShardLease) -> Result<()
 impl Means {
     /// Does what is to be done with a case that nobody has in hand. `None` when there is nothing.
     async fn go(&self, case: Case) -> Result<Option<Advance>, LifeError> {
+        let errands = errands(&case);
+        if last_look::begins(&case, errands)
+            && let Some(advance) = self.last_look(&case).await?
+        {
+            return Ok(Some(advance));
+        }
         let now = self.clock.now();
-        let advance = match errands(&case) {
+        let advance = match errands {
             Errands::Quote => self.quote(case).await?,
             Errands::PayOut => match self.instance(&case).await {
                 Some(instance) => Advance::payout(case, Some(instance), now)?,

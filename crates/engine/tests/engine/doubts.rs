@@ -5,6 +5,7 @@ use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::PaymentId;
 use settle_domain::operation::OperationStatus;
 use settle_domain::payment::{Act, Outcome, StateName};
+use settle_domain::reason::Blocked;
 use settle_engine::acts::{ActError, People};
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
@@ -24,6 +25,8 @@ settle_testing::on_both_stores! {
     nobody_alone_says_that_what_was_made_was_not,
     what_came_back_is_not_paid_at_one_person_s_word,
     nobody_alone_sends_again_what_only_people_gave_up,
+    what_went_out_after_all_is_not_paid_back_when_the_provider_is_there_again,
+    what_people_gave_up_is_looked_up_before_another_is_sent,
 }
 
 /// The act is refused with the code, nothing was sent for it, and a person must look.
@@ -182,4 +185,48 @@ async fn nobody_alone_sends_again_what_only_people_gave_up(scratch: ScratchStore
     }
     let done = act_now(&world, payment, Act::Refund, People::Two).await.unwrap();
     assert_eq!(done.payment.state.name(), StateName::Refunding);
+}
+
+/// The payout was made, its provider fell silent, two people gave it up and pay the payer back.
+async fn what_went_out_after_all_is_not_paid_back_when_the_provider_is_there_again(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor("BRL", "USDC", "0").await;
+    for (number, act) in [Act::Refund, Act::Retry].into_iter().enumerate() {
+        world.desk.lies(Asked::Payout, &[Lie::Lost]);
+        let payment = world.receive(world.order(&number.to_string(), "USDC")).await.unwrap();
+        world.go(payment).await;
+        world.desk.deaf(true);
+        world.desk.silent(true);
+        act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+        act_now(&world, payment, act, People::Two).await.unwrap();
+        let sends = world.desk.sends();
+        let waiting = world.go(payment).await;
+        assert_eq!(
+            (waiting.standing.blocked, world.desk.sends()),
+            (Some(Blocked::ProviderUnavailable), sends)
+        );
+        world.desk.deaf(false);
+        world.desk.silent(false);
+        assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview, "{act:?}");
+        assert_eq!(world.desk.sends(), sends, "{act:?}");
+        assert_books_agree(&world).await;
+    }
+    assert_eq!((world.desk.executed(Asked::Payout).len(), world.desk.executed(Asked::Refund).len()), (2, 0));
+}
+
+async fn what_people_gave_up_is_looked_up_before_another_is_sent(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    world.desk.deaf(true);
+    world.desk.silent(true);
+    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+    act_now(&world, payment, Act::Retry, People::Two).await.unwrap();
+    world.desk.deaf(false);
+    world.desk.silent(false);
+    let look_ups = world.desk.look_ups();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed);
+    assert_eq!(world.desk.look_ups(), look_ups + 1, "its provider does not know it");
+    assert_eq!((world.desk.executed(Asked::Payout).len(), world.settled().await), (1, 1));
+    assert_books_agree(&world).await;
 }

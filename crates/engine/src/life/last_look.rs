@@ -1,0 +1,66 @@
+//! A last look before something goes out in the place of what people gave up.
+//!
+//! Two people may give up an operation whose provider is silent, and let another go out in its place. The
+//! engine sends that once the provider is back, and the provider can then tell what became of the first.
+
+use settle_domain::ledger::Held;
+use settle_domain::operation::{Answer, Memory, OperationKind, Seen as Verdict};
+use settle_domain::payment::PaymentState;
+use settle_domain::reason::Blocked;
+use settle_provider::seen::Seen;
+
+use super::{Errands, LifeError, Means};
+use crate::advance::Advance;
+use crate::case::Case;
+use crate::words;
+
+/// Whether an operation that nobody has seen yet is about to go out.
+pub(super) fn begins(case: &Case, errands: Errands) -> bool {
+    match errands {
+        Errands::Quote | Errands::PayOut => true,
+        Errands::Resend(place) => case.operations[place].operation.memory == Memory::NEW,
+        Errands::Lost(_) | Errands::LookUp(_) | Errands::Void(_) | Errands::CatchUp(_) | Errands::Nothing => {
+            false
+        }
+    }
+}
+
+/// Once what was bought is held, another conversion changes nothing of what goes out.
+const fn is_bought(state: PaymentState) -> bool {
+    matches!(state, PaymentState::Converted | PaymentState::Refunding(Held::Outgoing))
+}
+
+impl Means {
+    /// What follows if something that was given up has moved after all, or if its provider does not answer
+    /// yet. `None` if nothing stands in the way. An answer that says nothing does not: people have decided.
+    pub(super) async fn last_look(&self, case: &Case) -> Result<Option<Advance>, LifeError> {
+        for place in case.watched() {
+            let tracked = &case.operations[place];
+            let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
+            if is_bought(case.payment.state) && operation.request.kind() == OperationKind::Conversion {
+                continue;
+            }
+            let Some(station) = self.providers.find(&operation.provider) else { continue };
+            let seen = station.look_up(operation.operation_id).await;
+            if matches!(seen, Seen::NotSent(_) | Seen::NoAnswer(_) | Seen::Blocked { .. }) {
+                return Ok(Some(self.holds_back(case, Blocked::ProviderUnavailable)));
+            }
+            let word = words::of_look_up(seen, &operation.request, case.promise().as_ref(), instance);
+            match word.0 {
+                // People know that it may still move: the payment would not stop for it again.
+                Verdict::Found(Answer::Pending) if operation.memory.is_late => {
+                    return Ok(Some(self.holds_back(case, Blocked::ProviderUnavailable)));
+                }
+                Verdict::Found(Answer::Pending | Answer::Succeeded(_) | Answer::Returned) => {
+                    return self.judge(case.clone(), place, word).await.map(Some);
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn holds_back(&self, case: &Case, blocked: Blocked) -> Advance {
+        Advance::waits(case.clone(), Some(blocked), self.waits, self.clock.now())
+    }
+}
