@@ -8,6 +8,7 @@ use crate::corridor::CorridorVersion;
 use crate::ids::{MerchantId, PaymentId, SettlementId, uuid_of};
 use crate::ledger::{Books, Late};
 use crate::money::Decimal;
+use crate::named::named;
 use crate::operation::OperationStatus;
 use crate::pricing::InternalPricing;
 use crate::provider::ProviderName;
@@ -47,6 +48,16 @@ impl PaymentId {
     }
 }
 
+named! {
+    /// What stands out of a payment, whatever its state says.
+    pub enum Flag, "a flag of payments: returned or astray" {
+        /// The money came back after the end.
+        Returned = "returned",
+        /// Something moved after the payment had gone on without it, and nobody has put it right.
+        Astray = "astray",
+    }
+}
+
 /// One payment as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payment {
@@ -79,6 +90,14 @@ pub struct Payment {
 }
 
 impl Payment {
+    /// What stands out of it. What is astray outweighs what came back.
+    #[must_use]
+    pub fn flag(&self) -> Option<Flag> {
+        let is_astray = self.late.is_some_and(|late| late.moved);
+        let is_returned = self.state.parts().is_returned;
+        is_astray.then_some(Flag::Astray).or(is_returned.then_some(Flag::Returned))
+    }
+
     /// What the machine needs to know, beside the status of the open operation.
     #[must_use]
     pub const fn standing(&self, operation: Option<OperationStatus>) -> Standing {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::payment::StateName;
+use settle_domain::payment::{Flag, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
@@ -88,6 +88,18 @@ settle_store::statements! {
           AND (state = $5 OR ($5 IS NULL AND is_open))
           AND ($6::text IS NULL OR blocked = $6) AND ($7::text IS NULL OR reason = $7)
           AND ($8::text IS NULL OR provider = $8) AND ($9::text IS NULL OR payin_reference = $9)
+          AND ($10::timestamptz IS NULL OR changed_at <= $10) AND $12::text IS NULL
+        ORDER BY merchant_id, payment_id LIMIT $11";
+    // By their flag, whatever their state.
+    cold "an operator's; a row for each payment with the flag" FLAGGED = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments
+        WHERE flag IS NOT NULL AND flag = $12
+          AND (merchant_id, payment_id) > ($1, $2) AND merchant_id >= $3 AND merchant_id <= $4
+          AND ($5::text IS NULL OR state = $5)
+          AND ($6::text IS NULL OR blocked = $6) AND ($7::text IS NULL OR reason = $7)
+          AND ($8::text IS NULL OR provider = $8) AND ($9::text IS NULL OR payin_reference = $9)
           AND ($10::timestamptz IS NULL OR changed_at <= $10)
         ORDER BY merchant_id, payment_id LIMIT $11";
     cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
@@ -119,11 +131,11 @@ settle_store::statements! {
             UPDATE payments
             SET version = payments.version + 1, state = row.state, reason = row.reason, blocked = row.blocked,
                 provider = row.provider, changed_at = row.changed_at, due_at = row.due_at,
-                is_open = row.is_open, progress = row.progress
+                is_open = row.is_open, progress = row.progress, flag = row.flag
             FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[],
-                        $8::timestamptz[], $9::timestamptz[], $10::boolean[], $11::text[])
+                        $8::timestamptz[], $9::timestamptz[], $10::boolean[], $11::text[], $12::text[])
                 AS row (merchant_id, payment_id, seen, state, reason, blocked, provider, changed_at, due_at,
-                        is_open, progress)
+                        is_open, progress, flag)
             WHERE payments.merchant_id = row.merchant_id AND payments.payment_id = row.payment_id
               AND payments.version = row.seen
             RETURNING payments.merchant_id, payments.payment_id, payments.due_at
@@ -239,7 +251,7 @@ impl PaymentReads for PostgresStore {
     ) -> StoreResult<Vec<PaymentRow>> {
         let (after_merchant, after_payment) =
             after.map_or((Uuid::nil(), Uuid::nil()), |(merchant, payment)| (merchant.0, payment.0));
-        let query = sqlx::query(SEARCH)
+        let query = sqlx::query(if filter.flag.is_some() { FLAGGED } else { SEARCH })
             .bind(after_merchant)
             .bind(after_payment)
             .bind(filter.merchant_id.map_or(Uuid::nil(), |merchant| merchant.0))
@@ -250,7 +262,8 @@ impl PaymentReads for PostgresStore {
             .bind(filter.provider.as_ref().map(ProviderName::as_str))
             .bind(&filter.reference)
             .bind(filter.changed_by.map(At))
-            .bind(signed(limit));
+            .bind(signed(limit))
+            .bind(filter.flag.map(Flag::as_str));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(payment).collect()
     }
@@ -335,7 +348,8 @@ impl PaymentWrites for PostgresTx {
             .bind(array(changes, |change| At(change.standing.changed_at)))
             .bind(array(changes, |change| change.standing.due_at.map(At)))
             .bind(array(changes, |change| change.standing.is_open()))
-            .bind(array(changes, |change| change.standing.progress.as_str()));
+            .bind(array(changes, |change| change.standing.progress.as_str()))
+            .bind(array(changes, |change| change.flag.map(Flag::as_str)));
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         let written: HashSet<(MerchantId, PaymentId)> = rows.iter().map(ids).collect::<StoreResult<_>>()?;
         Ok(array(changes, |change| written.contains(&(change.merchant_id, change.payment_id))))

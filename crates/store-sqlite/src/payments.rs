@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::payment::{Likeness, StateName};
+use settle_domain::payment::{Flag, Likeness, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
@@ -83,6 +83,18 @@ settle_store::statements! {
           AND (state = ?5 OR (?5 IS NULL AND is_open))
           AND (?6 IS NULL OR blocked = ?6) AND (?7 IS NULL OR reason = ?7)
           AND (?8 IS NULL OR provider = ?8) AND (?9 IS NULL OR payin_reference = ?9)
+          AND (?10 IS NULL OR changed_at <= ?10) AND ?12 IS NULL
+        ORDER BY merchant_id, payment_id LIMIT ?11 + 0";
+    // By their flag, whatever their state.
+    cold "an operator's; a row for each payment with the flag" FLAGGED = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments INDEXED BY payments_flagged
+        WHERE flag IS NOT NULL AND flag = ?12
+          AND (merchant_id, payment_id) > (?1, ?2) AND merchant_id >= ?3 AND merchant_id <= ?4
+          AND (?5 IS NULL OR state = ?5)
+          AND (?6 IS NULL OR blocked = ?6) AND (?7 IS NULL OR reason = ?7)
+          AND (?8 IS NULL OR provider = ?8) AND (?9 IS NULL OR payin_reference = ?9)
           AND (?10 IS NULL OR changed_at <= ?10)
         ORDER BY merchant_id, payment_id LIMIT ?11 + 0";
     cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
@@ -142,7 +154,7 @@ settle_store::statements! {
     hot CHANGE = "
         UPDATE payments
         SET version = version + 1, state = ?4, reason = ?5, blocked = ?6, provider = ?7, changed_at = ?8,
-            due_at = ?9, is_open = ?10, progress = ?11
+            due_at = ?9, is_open = ?10, progress = ?11, flag = ?12
         WHERE merchant_id = ?1 AND payment_id = ?2 AND version = ?3";
     hot STEP = "
         INSERT INTO payment_steps (payment_number, number, at, step)
@@ -258,9 +270,10 @@ impl PaymentReads for SqliteStore {
                 filter.provider.as_ref().map(ProviderName::as_str),
                 filter.reference,
                 filter.changed_by.map(Timestamp::as_micros),
-                signed(limit)
+                signed(limit),
+                filter.flag.map(Flag::as_str)
             ];
-            connection.rows(SEARCH, asked, payment)
+            connection.rows(if filter.flag.is_some() { FLAGGED } else { SEARCH }, asked, payment)
         });
         found.await
     }
@@ -347,6 +360,7 @@ impl PaymentWrites for SqliteTx {
                 standing.due_at.map(Timestamp::as_micros),
                 standing.is_open(),
                 &standing.progress,
+                change.flag.map(Flag::as_str),
             )
         });
         let applied = self.writer.change_each(CHANGE, rows).await?;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, PaymentId};
-use settle_domain::payment::{Likeness, PayIn, StateName};
+use settle_domain::payment::{Flag, Likeness, PayIn, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
@@ -136,6 +136,8 @@ pub struct PaymentChange {
     pub seen: u64,
     /// Where it stands from now on.
     pub standing: PaymentStanding,
+    /// What stands out from now on: operators search by it, the engine never reads it.
+    pub flag: Option<Flag>,
 }
 
 /// Which payments an operator looks for. Empty means all.
@@ -143,8 +145,10 @@ pub struct PaymentChange {
 pub struct PaymentFilter {
     /// Of this merchant.
     pub merchant_id: Option<MerchantId>,
-    /// In this state. Without one, whatever is not completed or refunded.
+    /// In this state. Without one, and without a flag, whatever is not completed or refunded.
     pub state: Option<StateName>,
+    /// With this flag, whatever its state.
+    pub flag: Option<Flag>,
     /// Blocked for this reason.
     pub blocked: Option<Blocked>,
     /// Failed, or to be reviewed, for this reason.

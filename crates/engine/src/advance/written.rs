@@ -18,6 +18,7 @@ impl Advance {
             payment_id: self.case.payment.payment_id,
             seen: self.seen,
             standing: self.case.standing(),
+            flag: self.case.payment.flag(),
         }
     }
 

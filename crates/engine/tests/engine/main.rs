@@ -435,6 +435,7 @@ async fn a_payment_that_cannot_go_on_calls_a_person(scratch: ScratchStore) {
         payment_id: payment,
         seen: row.version,
         standing,
+        flag: None,
     };
     let mut tx = world.store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[world.merchant]).await.unwrap();

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use settle_domain::ids::{MerchantId, PaymentId, ProposalId};
 use settle_domain::money::{Asset, Decimal};
-use settle_domain::payment::{Outcome, StateName};
+use settle_domain::payment::{Flag, Outcome, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
@@ -155,6 +155,9 @@ struct List {
     /// Only in this state
     #[arg(long)]
     state: Option<StateName>,
+    /// Only with this flag, whatever their state: returned or astray
+    #[arg(long)]
+    flag: Option<Flag>,
     /// Only this merchant's
     #[arg(long, value_name = "MERCHANT_ID")]
     merchant: Option<MerchantId>,
@@ -195,11 +198,11 @@ impl PaymentCommand {
             }
             Action::Retry { act, destination } => {
                 let own = json!({ "destination_reference": destination });
-                act.run(desk, config, "retry", own).await
+                act.run(desk, config, "retry", own).await.map(drop)
             }
-            Action::Refund(act) => act.run(desk, config, "refund", json!({})).await,
-            Action::Cancel(act) => act.run(desk, config, "cancel", json!({})).await,
-            Action::Returned(act) => act.run(desk, config, "returned", json!({})).await,
+            Action::Refund(act) => act.run(desk, config, "refund", json!({})).await.map(drop),
+            Action::Cancel(act) => act.run(desk, config, "cancel", json!({})).await.map(drop),
+            Action::Returned(act) => act.run(desk, config, "returned", json!({})).await.map(drop),
             Action::Proposals(format) => {
                 let listed = desk.get(config, "/operator/v1/proposals").await?;
                 Ok(output::print(format, &listed, || proposals(&listed))?)
@@ -222,21 +225,36 @@ impl PaymentCommand {
                     "amount": amount.map(|amount| amount.to_string()),
                     "provider_reference": provider_reference,
                 });
-                act.run(desk, config, "resolve", own).await
+                let done = act.run(desk, config, "resolve", own).await?;
+                overruled(outcome, &done)
             }
         }
     }
 }
 
 impl Act {
-    async fn run(self, desk: &Desk, config: &Config, verb: &str, own: Value) -> Result<(), CommandError> {
+    /// Does it, prints the payment as it is then, and gives it.
+    async fn run(self, desk: &Desk, config: &Config, verb: &str, own: Value) -> Result<Value, CommandError> {
         let mut body = json!({ "version": self.version.to_string(), "evidence": self.evidence });
         if let (Some(body), Value::Object(own)) = (body.as_object_mut(), own) {
             body.extend(own.into_iter().filter(|(_, value)| !value.is_null()));
         }
         let done = desk.post(config, &format!("{}/{verb}", self.payment.path()), &body).await?;
-        Ok(output::print(self.format, &done, || story::told(&done))?)
+        output::print(self.format, &done, || story::told(&done))?;
+        Ok(done)
     }
+}
+
+/// Whoever says that something was not done has its provider asked, and the provider's word counts.
+fn overruled(outcome: Outcome, done: &Value) -> Result<(), CommandError> {
+    let state = done["state"].as_str().unwrap_or_default();
+    // A proposal has no state yet.
+    if outcome.is_done() || matches!(state, "failed" | "") {
+        return Ok(());
+    }
+    Err(CommandError::Refused(format!(
+        "the provider does not say {outcome}, and its word counts: the payment is {state}"
+    )))
 }
 
 impl Create {
@@ -270,6 +288,7 @@ impl List {
     async fn run(self, desk: &Desk, config: &Config) -> Result<(), CommandError> {
         let asked = [
             ("state", self.state.map(|state| state.to_string())),
+            ("flag", self.flag.map(|flag| flag.to_string())),
             ("merchant_id", self.merchant.map(|merchant| merchant.to_string())),
             ("blocked", self.blocked.map(|blocked| blocked.to_string())),
             ("reason", self.reason.map(|reason| reason.to_string())),
@@ -282,7 +301,7 @@ impl List {
         let mut query = form_urlencoded::Serializer::new(String::new());
         query.extend_pairs(asked.into_iter().filter_map(|(name, value)| Some((name, value?))));
         let page = desk.get(config, &format!("/operator/v1/payments?{}", query.finish())).await?;
-        output::print(self.format, &page, || table(&page, self.state))?;
+        output::print(self.format, &page, || table(&page, self.state.is_some() || self.flag.is_some()))?;
         if let Some(next) = page["next_after"].as_str()
             && !self.format.json
         {
@@ -292,12 +311,13 @@ impl List {
     }
 }
 
-fn table(page: &Value, state: Option<StateName>) -> String {
+fn table(page: &Value, is_chosen: bool) -> String {
     let rows: Vec<Vec<String>> = page["payments"].as_array().into_iter().flatten().map(row).collect();
     if rows.is_empty() {
-        return match state {
-            Some(_) => "No payments.".to_owned(),
-            None => "No payments but completed and refunded ones, if any: --state lists them.".to_owned(),
+        return if is_chosen {
+            "No payments.".to_owned()
+        } else {
+            "No payments but completed and refunded ones, if any: --state lists them.".to_owned()
         };
     }
     let head = ["PAYMENT_ID", "MERCHANT_ID", "STATE", "REASON", "REFERENCE", "SINCE"];
@@ -334,4 +354,26 @@ fn row(payment: &Value) -> Vec<String> {
         text("payin_reference"),
         text("changed_at").chars().take(19).collect(),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_overruled_by_the_provider_is_told() {
+        for (outcome, state, is_fine) in [
+            (Outcome::NotPaid, "failed", true),
+            (Outcome::NotPaid, "completed", false),
+            (Outcome::NotPaid, "needs_review", false),
+            (Outcome::NotConverted, "paying_out", false),
+            (Outcome::NotRefunded, "refunded", false),
+            (Outcome::Paid, "completed", true),
+            (Outcome::Converted, "paying_out", true),
+        ] {
+            let told = overruled(outcome, &json!({ "state": state }));
+            assert_eq!(told.is_ok(), is_fine, "{outcome}, {state}: {told:?}");
+        }
+        assert!(overruled(Outcome::NotPaid, &json!({ "proposal_id": "…" })).is_ok(), "nothing is done yet");
+    }
 }

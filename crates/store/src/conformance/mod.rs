@@ -35,6 +35,7 @@ pub mod merchants;
 pub mod model;
 pub mod operations;
 pub mod operators;
+pub mod payment_searches;
 pub mod payments;
 pub mod proposals;
 pub mod providers;
@@ -267,6 +268,8 @@ macro_rules! conformance_suite {
                 a_merchant_is_due_for_its_payments,
                 a_payment_has_a_timeline_and_pricing,
                 the_pricing_of_many_payments_is_read_at_once,
+            }
+            payment_searches {
                 an_operator_finds_payments_by_their_marks,
                 payments_are_late_by_the_newest_terms_of_their_corridor,
                 blocked_payments_are_counted_by_provider,

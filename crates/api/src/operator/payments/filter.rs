@@ -21,8 +21,11 @@ use crate::http::Parameters;
     reason = "only its description is used: `filter` reads them, to find every fault at once"
 )]
 pub(super) struct ListParameters {
-    /// In this state. Without one, whatever is neither completed nor refunded.
+    /// In this state. Without one, and without a flag, whatever is neither completed nor refunded.
     state: Option<String>,
+    /// With this flag, whatever the state: `returned` (the money came back after the end) or `astray`
+    /// (something moved after the payment had gone on without it).
+    flag: Option<String>,
     /// Of this merchant.
     #[param(value_type = Option<Uuid>)]
     merchant_id: Option<String>,
@@ -87,11 +90,12 @@ pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiEr
             None
         })
     };
-    let [state, merchant_id, blocked, reason, provider, reference, older_than, after] =
-        ["state", "merchant_id", "blocked", "reason", "provider", "reference", "older_than", "after"]
+    let [state, flag, merchant_id, blocked, reason, provider, reference, older_than, after] =
+        ["state", "flag", "merchant_id", "blocked", "reason", "provider", "reference", "older_than", "after"]
             .map(|name| text(name).map(str::to_owned));
     let filter = PaymentFilter {
         state: parsed("state", state, &mut details),
+        flag: parsed("flag", flag, &mut details),
         merchant_id: parsed("merchant_id", merchant_id, &mut details),
         blocked: parsed("blocked", blocked, &mut details),
         reason: parsed("reason", reason, &mut details),

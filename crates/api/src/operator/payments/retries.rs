@@ -108,6 +108,7 @@ pub(in super::super) async fn retry_payments(
     let filter = PaymentFilter {
         state: Some(StateName::Failed),
         merchant_id: fields.optional_as("merchant_id"),
+        flag: None,
         blocked: None,
         reason: fields.optional_as("reason"),
         provider: fields.optional_as("provider"),

@@ -7,7 +7,7 @@ use settle_domain::actor::Actor;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::money::{Asset, Decimal};
 use settle_domain::operation::{OperationKind, OperationStatus};
-use settle_domain::payment::StateName;
+use settle_domain::payment::{Flag, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::quote::FixedSide;
 use settle_domain::reason::{Blocked, Reason};
@@ -41,6 +41,10 @@ pub(in super::super) struct Payment {
     reason: Option<Reason>,
     #[schema(required, value_type = Option<String>)]
     blocked: Option<Blocked>,
+    /// What stands out whatever the state says: `returned`, the money came back after the end; `astray`,
+    /// something moved after the payment had gone on without it.
+    #[schema(required, value_type = Option<String>)]
+    flag: Option<Flag>,
     /// What keeps it from going on until a person mends it, in words: a provider that the settings of this
     /// process do not have, that an operator has paused, or that does not accept our credentials.
     #[schema(required, examples("provider bank is paused by an operator: settle provider resume bank"))]
@@ -261,6 +265,7 @@ pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result
         version: payment.version,
         reason: payment.reason,
         blocked: payment.blocked,
+        flag: payment.flag(),
         obstacle,
         occurred_at: order.occurred_at,
         received_at: payment.received_at,

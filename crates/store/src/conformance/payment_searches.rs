@@ -1,0 +1,183 @@
+//! Payments as operators search and watch them: by their marks, by their lateness, by what blocks them.
+
+use std::time::Duration;
+
+use settle_domain::actor::Actor;
+use settle_domain::corridor::{Corridor, CorridorTerms};
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::payment::{Flag, StateName};
+use settle_domain::pricing::CorridorPricing;
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::time::Timestamp;
+
+use super::fixtures::{at, merchant};
+use super::payments::{change, changed_to, create, payment};
+use crate::{NewCorridor, PaymentChange, PaymentCount, PaymentFilter, PaymentRow, PaymentStanding, Store};
+
+/// An operator finds what is open by any mark, and what is done by its state.
+pub async fn an_operator_finds_payments_by_their_marks(store: &dyn Store) {
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let mut rows = Vec::new();
+    for (owner, reference) in [(one, "a"), (one, "b"), (two, "a"), (two, "b")] {
+        rows.push(payment(owner, reference, at(1)));
+    }
+    rows.sort_by_key(|row| (row.merchant_id, row.payment_id));
+    create(store, &rows).await;
+    let failed = PaymentStanding {
+        state: StateName::Failed,
+        reason: Some(Reason::PayoutRefused),
+        provider: Some("bank".parse().unwrap()),
+        changed_at: at(9),
+        due_at: None,
+        ..rows[0].standing.clone()
+    };
+    let blocked = PaymentStanding { blocked: Some(Blocked::RailInactive), ..rows[1].standing.clone() };
+    let completed = PaymentStanding { state: StateName::Completed, due_at: None, ..rows[2].standing.clone() };
+    for (row, standing) in rows.iter().zip([failed, blocked, completed]) {
+        change(store, &[changed_to(row, standing)]).await;
+    }
+    let ids = |found: Vec<PaymentRow>| found.iter().map(|row| row.payment_id).collect::<Vec<_>>();
+    let id = |place: usize| rows[place].payment_id;
+    let all = PaymentFilter::default();
+    for (filter, expected) in [
+        (all.clone(), vec![id(0), id(1), id(3)]),
+        (PaymentFilter { merchant_id: Some(two), ..all.clone() }, vec![id(3)]),
+        (PaymentFilter { state: Some(StateName::Completed), ..all.clone() }, vec![id(2)]),
+        (PaymentFilter { state: Some(StateName::Received), ..all.clone() }, vec![id(1), id(3)]),
+        (PaymentFilter { reason: Some(Reason::PayoutRefused), ..all.clone() }, vec![id(0)]),
+        (PaymentFilter { blocked: Some(Blocked::RailInactive), ..all.clone() }, vec![id(1)]),
+        (PaymentFilter { provider: Some("bank".parse().unwrap()), ..all.clone() }, vec![id(0)]),
+        (PaymentFilter { reference: Some(rows[3].payin_reference.clone()), ..all.clone() }, vec![id(3)]),
+        (PaymentFilter { changed_by: Some(at(8)), ..all.clone() }, vec![id(1), id(3)]),
+    ] {
+        let found = store.payment_search(&filter, None, 10).await.unwrap();
+        assert_eq!(ids(found), expected, "{filter:?}");
+    }
+    // What is done is found by its flag alone; without one it is not found any more.
+    let returned = PaymentFilter { flag: Some(Flag::Returned), ..all.clone() };
+    for flag in [Some(Flag::Returned), Some(Flag::Astray), None] {
+        let row = store.payment_find(rows[2].merchant_id, rows[2].payment_id).await.unwrap().unwrap();
+        change(store, &[PaymentChange { flag, ..changed_to(&row, row.standing.clone()) }]).await;
+        for (asked, filter) in [
+            (Flag::Returned, returned.clone()),
+            (Flag::Astray, PaymentFilter { flag: Some(Flag::Astray), ..all.clone() }),
+            (Flag::Returned, PaymentFilter { state: Some(StateName::Completed), ..returned.clone() }),
+            (Flag::Returned, PaymentFilter { merchant_id: Some(two), ..returned.clone() }),
+        ] {
+            let found = ids(store.payment_search(&filter, None, 10).await.unwrap());
+            assert_eq!(found == [id(2)], flag == Some(asked), "{flag:?}, {filter:?}");
+            assert!(found.len() < 2, "{filter:?}");
+        }
+    }
+    let failed = PaymentFilter { state: Some(StateName::Failed), ..returned };
+    assert_eq!(store.payment_search(&failed, None, 10).await.unwrap(), []);
+    let first = store.payment_search(&all, None, 2).await.unwrap();
+    let after = first.last().map(|row| (row.merchant_id, row.payment_id));
+    assert_eq!(ids(store.payment_search(&all, after, 2).await.unwrap()), [id(3)]);
+    let mut counts = store.payment_counts().await.unwrap();
+    counts.sort_by_key(|count| count.state);
+    let count = |state, number, oldest| PaymentCount { state, number, oldest_at: Some(at(oldest)) };
+    assert_eq!(counts, [count(StateName::Received, 2, 1), count(StateName::Failed, 1, 9)]);
+}
+
+/// A merchant's corridor from BRL to USDC, from now on late after so many seconds.
+async fn late_after(store: &dyn Store, merchant_id: MerchantId, seconds: u64) {
+    let terms = CorridorTerms {
+        incoming: "BRL".parse().unwrap(),
+        outgoing: "USDC".parse().unwrap(),
+        fee_percentage: "0".parse().unwrap(),
+        fee_fixed: "0".parse().unwrap(),
+        minimum: None,
+        maximum: None,
+        provider: "bank".parse().unwrap(),
+        alert_after: Duration::from_secs(seconds),
+    };
+    let new = NewCorridor {
+        merchant_id,
+        corridor: Corridor::new(terms).unwrap(),
+        pricing: CorridorPricing::new("0".parse().unwrap(), None, None).unwrap(),
+        made_by: Actor::Command,
+        made_at: at(0),
+    };
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[merchant_id]).await.unwrap();
+    tx.corridor_put(&lock, &new).await.unwrap();
+    tx.commit().await.unwrap();
+}
+
+/// A payment with the given standing.
+async fn standing(
+    store: &dyn Store,
+    owner: MerchantId,
+    reference: &str,
+    standing: impl FnOnce(&mut PaymentStanding),
+) -> PaymentRow {
+    let request = r#"{"incoming_currency": "BRL", "outgoing_currency": "USDC"}"#.to_owned();
+    let mut row = PaymentRow { request, ..payment(owner, reference, at(0)) };
+    create(store, std::slice::from_ref(&row)).await;
+    standing(&mut row.standing);
+    assert_eq!(change(store, &[changed_to(&row, row.standing.clone())]).await, [true]);
+    row
+}
+
+/// Late is what has been on its way for longer than the newest terms allow, or than the given time without a
+/// corridor; each is found once by who goes on after the last.
+pub async fn payments_are_late_by_the_newest_terms_of_their_corridor(store: &dyn Store) {
+    let (with, without) = (merchant(store).await, merchant(store).await);
+    late_after(store, with, 1_000).await;
+    late_after(store, with, 60).await;
+    let since = |seconds| move |standing: &mut PaymentStanding| standing.changed_at = at(seconds);
+    let first = standing(store, with, "first", since(10)).await;
+    let blocked = standing(store, with, "blocked", |standing| {
+        standing.changed_at = at(20);
+        standing.blocked = Some(Blocked::RailInactive);
+        standing.provider = Some("bank".parse().unwrap());
+    });
+    let blocked = blocked.await;
+    let other = standing(store, without, "other", since(0)).await;
+    standing(store, with, "failed", |standing| {
+        standing.state = StateName::Failed;
+        standing.due_at = None;
+    })
+    .await;
+    standing(store, with, "review", |standing| standing.state = StateName::NeedsReview).await;
+    let allowed = Duration::from_secs(100);
+    let start = (Timestamp::MIN, PaymentId::NIL);
+    assert_eq!(store.payment_late(at(69), start, allowed, 10).await.unwrap(), []);
+    let late = store.payment_late(at(100), start, allowed, 10).await.unwrap();
+    let found: Vec<_> = late.iter().map(|late| (late.payment_id, late.late_at)).collect();
+    assert_eq!(
+        found,
+        [(first.payment_id, at(70)), (blocked.payment_id, at(80)), (other.payment_id, at(100))]
+    );
+    let told = &late[1];
+    assert_eq!((told.merchant_id, told.state, told.changed_at), (with, StateName::Received, at(20)));
+    assert_eq!(
+        (told.blocked, told.provider.clone()),
+        (Some(Blocked::RailInactive), Some("bank".parse().unwrap()))
+    );
+    let mut walked = Vec::new();
+    let mut after = start;
+    while let Some(next) = store.payment_late(at(100), after, allowed, 1).await.unwrap().pop() {
+        after = (next.late_at, next.payment_id);
+        walked.push(next.payment_id);
+    }
+    assert_eq!(walked, [first.payment_id, blocked.payment_id, other.payment_id]);
+}
+
+/// Only those that are blocked for the reason, and are on their way.
+pub async fn blocked_payments_are_counted_by_provider(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let gas = Blocked::PayoutWalletOutOfGas;
+    for (number, provider, blocked) in
+        [(0, "bank", gas), (1, "bank", gas), (2, "chain", gas), (3, "other", Blocked::RailInactive)]
+    {
+        let set = |standing: &mut PaymentStanding| {
+            standing.provider = Some(provider.parse().unwrap());
+            standing.blocked = Some(blocked);
+        };
+        standing(store, owner, &format!("pix {number}"), set).await;
+    }
+    let counted = store.payment_blocked(gas).await.unwrap();
+    assert_eq!(counted, [("bank".parse().unwrap(), 2), ("chain".parse().unwrap(), 1)]);
+}
