@@ -275,7 +275,10 @@ async fn decided(
             }
             (verdict, People::One) if proves_nothing(verdict, memory) => return Err(ActError::Unconfirmed),
             (verdict, People::Two) if proves_nothing(verdict, memory) => {}
-            _ => advance = Advance::seen(case, place, verdict, report.as_ref(), told, means.clock.now())?,
+            _ => {
+                let word = (verdict, report.as_ref());
+                advance = Advance::confirmed(case, place, word, deed, told, means.clock.now())?;
+            }
         }
     }
     Ok(Some(advance))

@@ -24,6 +24,7 @@ mod arrivals;
 mod notices;
 mod operators;
 mod quotes;
+mod remarks;
 mod steps;
 mod stuck;
 mod told;
@@ -139,7 +140,7 @@ impl Advance {
         now: Timestamp,
     ) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, Actor::Engine, now);
-        advance.learn(place, seen, report, told)?;
+        advance.learn(place, seen, report, told, None)?;
         Ok(advance)
     }
 
@@ -258,13 +259,16 @@ impl Advance {
         Ok(place)
     }
 
+    /// `said` is what an operator says of the operation, whose provider was asked because of it.
     fn learn(
         &mut self,
         place: usize,
         seen: Seen,
         report: Option<&Report>,
         told: &Told<'_>,
+        said: Option<&str>,
     ) -> Result<(), Stuck> {
+        let before = self.case.operations[place].operation.memory;
         let is_reviewed = matches!(self.case.payment.state, PaymentState::NeedsReview(_));
         let known = self.case.operations[place].operation.deviation.clone();
         let (kind, id, ruling) = self.rule(place, seen, report, told);
@@ -277,6 +281,11 @@ impl Advance {
                 let deviation = self.case.operations[place].operation.deviation.clone();
                 let is_told = seen.judgement() == Some(Judgement::Otherwise);
                 let note = deviation.filter(|said| is_told && (!is_reviewed || known.as_ref() != Some(said)));
+                // What is late stops the payment, and that is told.
+                let is_own = !before.is_late && self.case.payment.late.is_none();
+                let remark = remarks::of_outcome(before, seen, report).filter(|_| is_own);
+                let note = note.or(remark);
+                let note = said.map(|said| remarks::of_witness(said, seen, note.clone())).or(note);
                 self.hear(kind, news, id, told, note.as_deref())?;
             }
             None if self.case.awaited() == Some(place) => {
@@ -285,6 +294,9 @@ impl Advance {
                     self.mark_news();
                 }
                 self.case.payment.blocked = ruling.blocked;
+                if let Some(remark) = remarks::of_doubt(before, ruling.memory, seen) {
+                    self.remark(id, remark);
+                }
             }
             None => {}
         }
@@ -396,7 +408,10 @@ impl Advance {
                         self.case.operations[place].errand = Errand::Sending;
                         self.follow = Follow::Send(place);
                     }
-                    Errand::Void => self.follow = Follow::Void(place),
+                    Errand::Void => {
+                        self.remark(self.case.operations[place].operation.operation_id, remarks::VOIDS);
+                        self.follow = Follow::Void(place);
+                    }
                     Errand::Sending | Errand::Send | Errand::LookUp | Errand::None => self.wait(told.waits),
                 }
                 Ok(())

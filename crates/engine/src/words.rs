@@ -1,7 +1,8 @@
 //! What a call to a provider has seen, in the domain's words: the rows of the classification.
 
 use settle_domain::operation::{
-    OperationKind, OperationRequest, Promise, Refusal, RefusalCode, Report, ReportStatus, Seen as Verdict,
+    Answer, OperationKind, OperationRequest, Promise, Refusal, RefusalCode, Report, ReportStatus,
+    Seen as Verdict,
 };
 use settle_domain::payment::QuoteRefusal;
 use settle_domain::quoting::ProviderQuote;
@@ -22,7 +23,10 @@ pub fn of_send(
         Seen::Blocked { problem, .. } => (Verdict::TurnedAway(blocked(&problem.code)), None),
         Seen::Conflict(_) => (Verdict::Conflict, None),
         Seen::Refused(problem) => match refusal(&problem) {
-            Some(refusal) => (Verdict::Answered(settle_domain::operation::Answer::Refused(refusal)), None),
+            Some(refusal) => {
+                let report = Report::refused(refusal, problem.reason);
+                (Verdict::Answered(Answer::Refused(refusal)), Some(report))
+            }
             None => (Verdict::Unclear, None),
         },
         Seen::Answered(operation) => {
@@ -161,5 +165,6 @@ pub fn report(operation: Operation) -> Report {
         destination_reference: operation.destination_reference,
         provider_reference: operation.provider_reference,
         refusal,
+        reason: operation.reason,
     }
 }

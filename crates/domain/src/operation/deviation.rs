@@ -66,6 +66,7 @@ mod tests {
             destination_reference: None,
             provider_reference: None,
             refusal: None,
+            reason: None,
         }
     }
 

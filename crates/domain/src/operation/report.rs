@@ -41,6 +41,8 @@ pub struct Report {
     pub provider_reference: Option<String>,
     /// Why it was refused.
     pub refusal: Option<Refusal>,
+    /// The same in the provider's own words.
+    pub reason: Option<String>,
 }
 
 named! {
@@ -112,6 +114,23 @@ pub enum Judgement {
 const QUOTE_TOLERANCE_DIVISOR: u128 = 100;
 
 impl Report {
+    /// Nothing more than that it is refused.
+    #[must_use]
+    pub const fn refused(refusal: Refusal, reason: Option<String>) -> Report {
+        Report {
+            kind: None,
+            status: ReportStatus::Refused,
+            asset: None,
+            amount: None,
+            bought_asset: None,
+            bought_amount: None,
+            destination_reference: None,
+            provider_reference: None,
+            refusal: Some(refusal),
+            reason,
+        }
+    }
+
     /// Judges the amounts of an operation that the provider calls done.
     ///
     /// A conversion is done when it sold exactly what was asked and bought at least the gross, at most 1 %
@@ -208,6 +227,7 @@ mod tests {
             destination_reference: None,
             provider_reference: Some("p1".to_owned()),
             refusal: None,
+            reason: None,
         }
     }
 

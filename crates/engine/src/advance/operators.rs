@@ -3,7 +3,7 @@
 use settle_domain::actor::Actor;
 use settle_domain::ledger::Held;
 use settle_domain::money::Decimal;
-use settle_domain::operation::{Memory, OperationKind, OperationRequest, OperationStatus, Report};
+use settle_domain::operation::{Memory, OperationKind, OperationRequest, OperationStatus, Report, Seen};
 use settle_domain::payment::{
     Act, FieldFault, Mark, Outcome, PaymentEvent, PaymentState, Problem, Review, checked_amount,
 };
@@ -77,6 +77,20 @@ impl Advance {
             }
             _ => advance.rest(),
         }
+        Ok(advance)
+    }
+
+    /// An operator says that an operation was not done, and its provider's word decides.
+    pub fn confirmed(
+        case: Case,
+        place: usize,
+        (seen, report): (Seen, Option<&Report>),
+        deed: &Deed,
+        told: &Told<'_>,
+        now: Timestamp,
+    ) -> Result<Advance, Stuck> {
+        let mut advance = Advance::of(case, deed.by, now);
+        advance.learn(place, seen, report, told, Some(&deed.evidence))?;
         Ok(advance)
     }
 

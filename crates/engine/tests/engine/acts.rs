@@ -227,10 +227,12 @@ async fn what_the_provider_did_otherwise_is_told_once_and_kept(scratch: ScratchS
         StateName::NeedsReview,
         "the provider's word decides"
     );
-    let steps = world.store.payment_steps(world.merchant, payment).await.unwrap();
-    let notes = steps.iter().map(|row| serde_json::from_str::<serde_json::Value>(&row.step).unwrap());
-    let notes: Vec<String> = notes.filter_map(|step| Some(step["note"].as_str()?.to_owned())).collect();
-    assert_eq!(notes, [said], "each look-up says the same");
+    let told = [
+        "the answer does not fit what was asked: it is looked up, and nothing else is sent",
+        said,
+        "the bank's statement; but the provider says that it did something else",
+    ];
+    assert_eq!(world.notes(payment).await, told, "each look-up says the same");
     // Without an answer two people may say it.
     world.desk.deaf(true);
     act_now(&world, payment, not_paid, People::Two).await.unwrap();

@@ -265,7 +265,7 @@ fn refused(kind: OperationKind) -> Seen<Operation> {
         OperationKind::Conversion => ProblemCode::ConversionRefused,
         OperationKind::Payout | OperationKind::Refund => ProblemCode::PayoutRefused,
     };
-    Seen::Refused(problem(code, None))
+    Seen::Refused(problem(code, Some("the desk does not want to")))
 }
 
 impl Desk {

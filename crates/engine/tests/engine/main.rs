@@ -29,6 +29,7 @@ mod notices;
 mod obstacles;
 mod proposals;
 mod reconcile;
+mod remarks;
 mod retries;
 mod rules;
 mod runner;

@@ -118,6 +118,7 @@ async fn a_final_state_with_late_evidence_is_told(scratch: ScratchStore) {
         destination_reference: None,
         provider_reference: None,
         refusal: None,
+        reason: None,
     };
     let found = Seen::Found(Answer::Succeeded(Judgement::AsAsked));
     let now = world.clock.now();

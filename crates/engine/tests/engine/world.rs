@@ -181,6 +181,13 @@ impl World {
         self.store.payment_find(self.merchant, payment).await.unwrap().unwrap()
     }
 
+    /// What is remarked in a payment's timeline.
+    pub(crate) async fn notes(&self, payment: PaymentId) -> Vec<String> {
+        let steps = self.store.payment_steps(self.merchant, payment).await.unwrap();
+        let steps = steps.iter().map(|row| serde_json::from_str::<serde_json::Value>(&row.step).unwrap());
+        steps.filter_map(|step| Some(step["note"].as_str()?.to_owned())).collect()
+    }
+
     pub(crate) async fn operations(&self, payment: PaymentId) -> Vec<OperationRow> {
         self.store.operation_of_many(&[(self.merchant, payment)], self.means.clock.now()).await.unwrap()
     }

@@ -244,7 +244,12 @@ fn happened(shown: &Value, step: &Value) -> String {
             format!("the quote had expired{because}; a new one is asked for")
         }
         (_, "received") => "it starts again".to_owned(),
-        (Some(from), to) if from == to => format!("it stays {to}{because}"),
+        (Some(from), to) if from == to => match to {
+            "converting" => format!("the conversion stays in flight{because}"),
+            "paying_out" => format!("the payout stays in flight{because}"),
+            "refunding" => format!("the refund stays in flight{because}"),
+            _ => format!("it stays {to}{because}"),
+        },
         (_, "converting") => "the conversion was prepared and sent".to_owned(),
         (Some("needs_review"), "converted") => "it turned out that the conversion was done".to_owned(),
         (Some("failed"), "converted") => "the payout is tried again".to_owned(),
