@@ -97,6 +97,12 @@ fn a_variable_that_is_nearly_ours_is_refused_with_the_nearest_name() {
         ("SETTLE_DATABASE_UR", "did you mean SETTLE_DATABASE_URL?"),
         ("SETTLE_DATABASE_URL_FIL", "did you mean SETTLE_DATABASE_URL_FILE?"),
         ("SETTLE_MASTER_KEY_FLIE", "did you mean SETTLE_MASTER_KEY_FILE?"),
+        ("SETTLE_DB_URL", "did you mean SETTLE_DATABASE_URL?"),
+        ("SETTLE_PROVIDERS__BANK__URI", "did you mean SETTLE_PROVIDERS__BANK__URL?"),
+        ("SETTLE_PROVIDERS__BANK__SECRTE", "did you mean SETTLE_PROVIDERS__BANK__SECRET?"),
+        // Nobody else has two underscores.
+        ("SETTLE_NOTIFY__RETRIES_AT_MOST", "is not a setting"),
+        ("SETTLE_PROVIDERS__BANK", "is not a setting"),
     ] {
         let settle = Settle::sqlite(BINARY).with(name, "secret-value");
         let ran = settle.run(&["config", "show"]);

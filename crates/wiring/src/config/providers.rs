@@ -7,6 +7,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use settle_domain::provider::ProviderName;
 
+use super::error::nearest;
 use super::text;
 
 /// The section that holds a section for each provider.
@@ -61,6 +62,17 @@ pub(super) fn key_of(name: &str) -> Option<String> {
     let (section, provider, last) = (parts.next()?, parts.next()?, parts.next()?);
     let key = [section, provider, last].map(str::to_lowercase).join(".");
     (parts.next().is_none() && setting(&key).is_some()).then_some(key)
+}
+
+/// The setting of a provider that a variable's name probably means, behind the prefix: its last part is
+/// misspelt.
+pub(super) fn nearest_key(name: &str) -> Option<String> {
+    let mut parts = name.split("__").map(str::to_lowercase);
+    let (section, provider, last) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_provider = section == SECTION && provider.parse::<ProviderName>().is_ok();
+    let names = KEYS.iter().map(|(key, _)| (*key).to_owned());
+    let key = nearest(&last, names).filter(|_| is_provider && parts.next().is_none())?;
+    Some([section, provider, key].join("."))
 }
 
 #[cfg(test)]

@@ -38,6 +38,12 @@ const FILE_SUFFIX: &str = "_FILE";
 /// Settings that a variable with that end can set: containers mount secrets as files.
 const FROM_FILES: [&str; 3] = ["database_url", "master_key", "alerts.url"];
 
+/// What stands between a section and a setting in a name.
+const SEPARATOR: &str = "__";
+/// What other programs call the URL of their database.
+const DATABASE_NAMES: [&str; 4] =
+    ["SETTLE_DB", "SETTLE_DB_URL", "SETTLE_POSTGRES_URL", "SETTLE_DATABASE__URL"];
+
 /// Our environment variables.
 pub type Environment = Vec<(String, String)>;
 
@@ -55,7 +61,7 @@ pub fn environment(
 
 /// The name of a setting in the environment.
 pub(super) fn variable(key: &str) -> String {
-    format!("{PREFIX}{}", key.replace('.', "__").to_uppercase())
+    format!("{PREFIX}{}", key.replace('.', SEPARATOR).to_uppercase())
 }
 
 /// The file or the variable that set a key; `None` for a default.
@@ -78,7 +84,8 @@ pub(super) struct Variables {
 }
 
 impl Variables {
-    /// A name that is nearly one of ours is a mistake; any other may belong to somebody else.
+    /// A name that is nearly one of ours, or that has two underscores, is a mistake; any other may belong to
+    /// somebody else.
     pub(super) fn read(
         environment: &Environment,
         known: &[(String, Value)],
@@ -99,9 +106,10 @@ impl Variables {
                 variables.values.found.push((key, Value::from(text.text)));
             } else if is_of_kubernetes(name) {
                 variables.unknown.push(name.clone());
-            } else if let Some(nearest) = nearest(name, names(known)) {
-                let place = "the environment".to_owned();
-                return Err(ConfigError::UnknownKey { place, key: name.clone(), suggestion: Some(nearest) });
+            } else if let Some(suggestion) = suggestion(name, known) {
+                return Err(not_ours(name, Some(suggestion)));
+            } else if name.contains(SEPARATOR) {
+                return Err(not_ours(name, None));
             } else {
                 variables.unknown.push(name.clone());
             }
@@ -113,6 +121,19 @@ impl Variables {
         }
         Ok(variables)
     }
+}
+
+fn not_ours(name: &str, suggestion: Option<String>) -> ConfigError {
+    ConfigError::UnknownKey { place: "the environment".to_owned(), key: name.to_owned(), suggestion }
+}
+
+/// The variable that was probably meant: the nearest of all, or whichever its section has most of.
+fn suggestion(name: &str, known: &[(String, Value)]) -> Option<String> {
+    if DATABASE_NAMES.contains(&name) {
+        return Some(variable("database_url"));
+    }
+    let own = name.strip_prefix(PREFIX).and_then(providers::nearest_key).map(|key| variable(&key));
+    own.or_else(|| nearest(name, names(known)))
 }
 
 fn setting<'a>(name: &str, known: &'a [(String, Value)]) -> Option<(&'a str, &'a Value)> {
@@ -141,7 +162,7 @@ fn is_of_kubernetes(name: &str) -> bool {
         number && parts.next().is_some_and(|protocol| ["TCP", "UDP", "SCTP"].contains(&protocol))
     };
     let ends = ["_PORT", "_SERVICE_HOST", "_SERVICE_PORT"];
-    !name.contains("__")
+    !name.contains(SEPARATOR)
         && (ends.iter().any(|end| name.ends_with(end))
             || name.contains("_SERVICE_PORT_")
             || name.match_indices("_PORT_").any(|(at, found)| is_port(&name[at + found.len()..])))
