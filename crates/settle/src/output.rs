@@ -5,7 +5,7 @@
 //! come from files, merchants and networks, and a terminal obeys what it is shown.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write};
 
 use clap::Args;
@@ -85,6 +85,13 @@ fn escaped(
         }
     }
     Cow::Owned(shown)
+}
+
+/// A number and what it counts, in the singular for one.
+pub fn counted(number: impl Display, one: &str, many: &str) -> String {
+    let number = number.to_string();
+    let what = if number == "1" { one } else { many };
+    format!("{number} {what}")
 }
 
 /// Columns, each as wide as its widest cell.

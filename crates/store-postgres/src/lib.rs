@@ -253,6 +253,10 @@ impl Store for PostgresStore {
         let pool = pool.connect_lazy_with(self.unlimited.writable().await.map_err(store_error)?);
         let migrated = migrations::migrator().run(&pool).await;
         pool.close().await;
+        if let Err(sqlx::migrate::MigrateError::Execute(sqlx::Error::PoolTimedOut)) = migrated {
+            // sqlx's pool does not say what kept it from connecting.
+            connections::limited(START_TIMEOUT, self.unlimited.connect()).await.map_err(store_error)?;
+        }
         migrated.map_err(|fault| match fault {
             sqlx::migrate::MigrateError::Execute(fault) => store_error(fault),
             sqlx::migrate::MigrateError::VersionMissing(_) => StoreError::LaterVersion,

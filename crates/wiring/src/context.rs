@@ -30,10 +30,11 @@ impl Context {
             return Err(WiringError::NoDatabase);
         }
         let store = store(&config, user)?;
+        let opening = |fault| WiringError::opening(&config, fault);
         if config.database.migrate && user != User::Reader {
-            store.migrate().await?;
+            store.migrate().await.map_err(opening)?;
         } else {
-            match store.migrations_pending().await? {
+            match store.migrations_pending().await.map_err(opening)? {
                 0 => {}
                 pending => return Err(WiringError::MigrationsPending { pending }),
             }

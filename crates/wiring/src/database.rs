@@ -10,7 +10,7 @@ use settle_store_sqlite::SqliteStore;
 
 use crate::WiringError;
 use crate::config::Config;
-use crate::private_files::{make_folder, make_private_file, mend_database};
+use crate::private_files::{exposed, make_folder, make_private_file, mend_database};
 
 /// Who uses a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub enum User {
     Command,
     /// A command that changes nothing, not even the schema.
     Reader,
+    /// A command that says what is wrong, and mends not even a file's mode.
+    Doctor,
 }
 
 /// The store that `database_url` names, not connected yet. A missing SQLite file is created, with its folder,
@@ -32,7 +34,7 @@ pub fn store(config: &Config, user: User) -> Result<Arc<dyn Store>, WiringError>
         let connections_max = config.database.connections_max.get();
         let store = match user {
             User::Service => PostgresStore::new(url, connections_max),
-            User::Command | User::Reader => PostgresStore::patient(url, connections_max),
+            User::Command | User::Reader | User::Doctor => PostgresStore::patient(url, connections_max),
         };
         return Ok(Arc::new(store.map_err(|fault| WiringError::Database(fault.to_string()))?));
     }
@@ -43,7 +45,7 @@ pub fn store(config: &Config, user: User) -> Result<Arc<dyn Store>, WiringError>
         }
         make_private_file(store.path())?;
         // Elsewhere than in our folder an operator may have a reason, such as a group that makes backups.
-        if store.path().starts_with(&config.data_dir) {
+        if user != User::Doctor && store.path().starts_with(&config.data_dir) {
             mend_database(store.path())?;
         }
         return Ok(Arc::new(store));
@@ -53,6 +55,15 @@ pub fn store(config: &Config, user: User) -> Result<Arc<dyn Store>, WiringError>
 
 fn is_sqlite(url: &str) -> bool {
     url.starts_with("sqlite:")
+}
+
+/// The files of a SQLite database in our folder that others can read: the next command that writes mends
+/// them.
+#[must_use]
+pub fn exposed_files(config: &Config) -> Vec<PathBuf> {
+    let file = sqlite_file(config).filter(|file| file.starts_with(&config.data_dir));
+    let exposed = file.and_then(|file| exposed(&file).ok()).unwrap_or_default();
+    exposed.into_iter().map(|(file, _)| file).collect()
 }
 
 /// The file of the database, if it is a SQLite database.

@@ -3,9 +3,12 @@
 use std::io;
 use std::path::PathBuf;
 
+use secrecy::ExposeSecret;
 use settle_domain::vault::RingFault;
 use settle_notify::guard::ResolveFault;
 use settle_store::StoreError;
+
+use crate::config::{Config, without_secrets};
 
 /// Why the parts of the service cannot be built. The text names the setting to look at.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +17,7 @@ pub enum WiringError {
     #[error("database_url: {0}")]
     Database(String),
     /// The data folder cannot be used.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {source} (data_dir and database_url say where files are)", path.display())]
     DataFolder {
         /// The file or folder.
         path: PathBuf,
@@ -46,7 +49,15 @@ pub enum WiringError {
         /// The setting, and what is wrong with it.
         problem: String,
     },
-    /// The database failed while it was opened.
+    /// The database cannot be opened.
+    #[error("database_url: {url} cannot be used")]
+    Opening {
+        /// The URL, without its password.
+        url: String,
+        /// Why.
+        source: StoreError,
+    },
+    /// The database failed while it was asked.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// There is no database yet, and the command makes none.
@@ -84,4 +95,12 @@ pub enum WiringError {
         /// What needs which keys.
         needed: String,
     },
+}
+
+impl WiringError {
+    /// The database that the settings name cannot be opened.
+    #[must_use]
+    pub fn opening(config: &Config, source: StoreError) -> WiringError {
+        WiringError::Opening { url: without_secrets(config.database_url().expose_secret()), source }
+    }
 }

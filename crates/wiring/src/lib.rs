@@ -21,7 +21,7 @@ mod sending;
 pub mod system;
 
 pub use context::Context;
-pub use database::{User, sqlite_file, store};
+pub use database::{User, exposed_files, sqlite_file, store};
 pub use engine::{means, provider_secrets, providers};
 pub use error::WiringError;
 pub use master_key::{

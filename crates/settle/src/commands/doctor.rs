@@ -17,12 +17,16 @@ use settle_wiring::{User, WiringError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::serve::deaf;
 use super::{CommandError, explained};
 use crate::output::{self, OutputFormat};
 
 /// How long whoever has a port may take to answer, and how much of the answer is read.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 const ANSWER_BYTES_MAX: u64 = 4_096;
+
+/// Missing rights that are named: the others are many, and mended by the same statement.
+const RIGHTS_NAMED: usize = 4;
 
 #[derive(Debug, Args)]
 pub(super) struct Doctor {
@@ -48,7 +52,10 @@ struct Finding {
 impl Doctor {
     pub(super) async fn run(self, config: &Config) -> Result<ExitCode, CommandError> {
         let mut findings = vec![settings(config), data_folder(config), master_key(config)];
-        findings.extend(database(config).await);
+        let databases = database(config).await;
+        // What the database knows of the master key says more.
+        findings.retain(|finding| databases.iter().all(|other| other.check != finding.check));
+        findings.extend(databases);
         findings.push(name_servers(config).await);
         findings.extend(certificates(config));
         findings.extend(providers(config));
@@ -157,10 +164,10 @@ async fn port(setting: &'static str, address: SocketAddr) -> Finding {
         return finding(setting, Verdict::Ok, format!("{address} is free"));
     };
     if fault.kind() == std::io::ErrorKind::AddrInUse && is_settle(address).await {
-        return finding(setting, Verdict::Ok, format!("a running settle listens on {address}"));
+        let text = format!("a running settle listens on {address}: fine if it is this installation's");
+        return finding(setting, Verdict::Ok, text);
     }
-    let text = format!("{address} cannot be had ({fault}): end what uses it, or set {setting}");
-    finding(setting, Verdict::Failed, text)
+    finding(setting, Verdict::Failed, deaf(setting, address, &fault))
 }
 
 /// Whether a service of ours answers there.
@@ -198,12 +205,12 @@ async fn database(config: &Config) -> Vec<Finding> {
         let file = format!("{url} is not there yet, and will be made");
         return vec![finding("database", Verdict::Ok, file), finding("schema", Verdict::Warning, schema)];
     }
-    let store = match settle_wiring::store(config, User::Command) {
+    let store = match settle_wiring::store(config, User::Doctor) {
         Ok(store) => store,
         Err(fault) => return vec![finding("database", Verdict::Failed, fault.to_string())],
     };
     if let Err(fault) = store.ping().await {
-        let text = format!("{url} does not answer: {}", explained(&fault));
+        let text = format!("{url} cannot be used: {}: see database_url", explained(&fault));
         return vec![finding("database", Verdict::Failed, text)];
     }
     let mut findings = vec![finding("database", Verdict::Ok, format!("{url} answers"))];
@@ -214,13 +221,20 @@ async fn database(config: &Config) -> Vec<Finding> {
             finding("schema", Verdict::Ok, "is that of this version")
         }
         Ok(pending) => {
-            let text =
-                format!("{pending} migrations are pending: run settle migrate (settle serve does it too)");
+            let pending = output::counted(pending, "migration is", "migrations are");
+            let text = format!("{pending} pending: run settle migrate (settle serve does it too)");
             finding("schema", Verdict::Warning, text)
         }
         Err(fault) => finding("schema", Verdict::Failed, explained(&fault)),
     };
     findings.push(schema);
+    findings.extend(settle_wiring::exposed_files(config).into_iter().map(|file| {
+        let text = format!(
+            "others can read {}: settle serve takes that from them, as does chmod 600",
+            file.display()
+        );
+        finding("files", Verdict::Warning, text)
+    }));
     store.close().await;
     findings
 }
@@ -230,10 +244,12 @@ async fn rights(store: &dyn Store) -> Option<Finding> {
     match store.rights_missing().await {
         Ok(missing) if missing.is_empty() => None,
         Ok(missing) => {
+            let (first, more) = missing.split_at(missing.len().min(RIGHTS_NAMED));
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
             let text = format!(
-                "database_grant_missing: the role lacks {}; as the owner: GRANT SELECT, INSERT, UPDATE, DELETE ON ALL \
-                 TABLES IN SCHEMA … TO …",
-                missing.join(", ")
+                "database_grant_missing: as the owner of the tables run GRANT SELECT, INSERT, UPDATE, DELETE ON ALL \
+                 TABLES IN SCHEMA … TO …; the role lacks {}{more}",
+                first.join(", ")
             );
             Some(finding("rights", Verdict::Failed, text))
         }
@@ -250,13 +266,15 @@ async fn known_master_key(config: &Config, store: &dyn Store) -> Option<Finding>
         Err(fault) => return failed(explained(&fault)),
     };
     let ring = if settle_wiring::has_master_key(config) {
-        settle_wiring::key_ring(config, &SystemEntropy).ok()
+        // One that cannot be used has a finding already.
+        Some(settle_wiring::key_ring(config, &SystemEntropy).ok()?)
     } else {
         None
     };
     let ids = ring.as_ref().map(|ring| ring.ids()).unwrap_or_default();
     if !known.is_empty() && !ids.iter().any(|id| known.contains(id)) {
-        return failed("is not the one this database has been used with".to_owned());
+        let fault = if ring.is_some() { WiringError::MasterKeyOther } else { WiringError::MasterKeyMissing };
+        return failed(explained(&fault));
     }
     let checked = settle_wiring::check_master_keys(store, ring.as_deref()?).await;
     checked.err().and_then(|fault| failed(explained(&fault)))

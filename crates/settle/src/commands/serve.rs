@@ -5,6 +5,8 @@
 //! give their shards back. The operator's listener stops last: until then `/readyz` says "draining". A second
 //! signal ends the process at once.
 
+use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -155,19 +157,21 @@ impl Serve {
         let messages = Arc::new(messages);
         let guard = settle_wiring::guard(&context.config)?;
         let transport: Arc<dyn Transport> = Arc::new(settle_wiring::sender(&context.config, guard.clone())?);
+        let (sends, settles) = (self.runs(Role::Dispatch), self.runs(Role::Engine));
+        let engine_wake = EngineWake::default();
+        // Before anybody is let in: it refuses settings that cannot be used.
+        let means = workers::means(&context, wake.clone(), engine_wake.clone())?;
         let listener = if self.runs(Role::Api) {
-            settle_api::docs::prepare();
+            // In a thread of its own: nobody waits for it, and when it ends it gives back what it needed.
+            drop(std::thread::Builder::new().name("docs".to_owned()).spawn(settle_api::docs::prepare)?);
             let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
             Some(listener)
         } else {
             None
         };
-        let (sends, settles) = (self.runs(Role::Dispatch), self.runs(Role::Engine));
         let dispatching = workers::dispatch(sends, &context, transport.clone(), wake.clone(), stop.clone())?;
         let (dispatcher, dispatching) = dispatching.unzip();
-        let engine_wake = EngineWake::default();
-        let means = workers::means(&context, wake.clone(), engine_wake.clone())?;
         let settling = workers::engine(settles, &context, means.clone(), engine_wake.clone(), stop.clone());
         let (engine, settling) = settling.unzip();
         let recorder =
@@ -229,13 +233,28 @@ async fn drained(
 async fn listen(
     bound: Option<TcpListener>,
     setting: &str,
-    address: std::net::SocketAddr,
+    address: SocketAddr,
 ) -> Result<TcpListener, CommandError> {
     if let Some(listener) = bound {
         return Ok(listener);
     }
     let listener = TcpListener::bind(address).await;
-    listener.map_err(|fault| CommandError::Refused(format!("{setting}: cannot listen on {address}: {fault}")))
+    listener.map_err(|fault| CommandError::Refused(format!("{setting}: {}", deaf(setting, address, &fault))))
+}
+
+/// Why nobody can listen on an address, and what an operator does about it.
+pub(super) fn deaf(setting: &str, address: SocketAddr, fault: &io::Error) -> String {
+    let remedy = match fault.kind() {
+        io::ErrorKind::AddrInUse => format!("end what uses it, or set {setting}"),
+        io::ErrorKind::AddrNotAvailable => {
+            format!("this machine does not have that address: set {setting} to one that it has")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("ports below 1024 need a right of their own: set {setting} to a higher one")
+        }
+        _ => format!("set {setting}"),
+    };
+    format!("cannot listen on {address}: {fault}: {remedy}")
 }
 
 fn api_state(
@@ -379,10 +398,7 @@ fn open_files_max() -> usize {
 /// Becomes true at the first SIGTERM or SIGINT, after a delay in which `/readyz` says "draining" and
 /// everything is served: a load balancer needs a moment to notice. The second signal ends the process at
 /// once.
-pub(super) fn stop_signal(
-    draining: Arc<AtomicBool>,
-    delay: Duration,
-) -> std::io::Result<watch::Receiver<bool>> {
+pub(super) fn stop_signal(draining: Arc<AtomicBool>, delay: Duration) -> io::Result<watch::Receiver<bool>> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let (sender, receiver) = watch::channel(false);
     tokio::spawn(async move {

@@ -15,6 +15,7 @@ on_both_stores! {
     a_ready_set_up_passes,
     an_exposed_master_key_fails,
     development_settings_are_a_warning,
+    a_master_key_that_is_gone_fails_with_the_remedy,
 }
 
 /// A name server that knows no name: so the verdict does not depend on the network.
@@ -92,6 +93,17 @@ fn an_exposed_master_key_fails(settle: &mut Settle) {
     let findings = findings(&ran);
     let (master_key, words) = verdict(&findings, "master key");
     assert!(master_key == "failed" && words.contains("chmod 600"), "{words}");
+}
+
+/// Nothing says beside it that the first command makes one.
+fn a_master_key_that_is_gone_fails_with_the_remedy(settle: &mut Settle) {
+    settle.merchant();
+    std::fs::remove_file(settle.data().join("master.key")).unwrap();
+    let ran = examine(settle);
+    let findings = findings(&ran);
+    let (master_key, words) = verdict(&findings, "master key");
+    assert!(master_key == "failed" && words.contains("bring master.key back"), "{words}");
+    assert_eq!(ran.code, Some(1));
 }
 
 fn development_settings_are_a_warning(settle: &mut Settle) {
@@ -261,4 +273,53 @@ fn a_schema_of_a_later_version_fails() {
     let (schema, words) = verdict(&findings, "schema");
     assert!(schema == "failed" && words.contains("later version"), "{words}");
     assert!(settle.run(&["merchant", "list"]).failed().contains("later version"));
+}
+
+/// Whoever asks what is wrong changes nothing.
+#[test]
+fn files_that_others_can_read_are_a_warning_and_stay_so() {
+    let mut settle = Settle::sqlite(BINARY);
+    settle.merchant();
+    let path = settle.data().join("settle.db");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    let ran = examine(&mut settle);
+    let findings = findings(&ran);
+    let (files, words) = verdict(&findings, "files");
+    assert!(files == "warning" && words.contains("settle.db: settle serve takes"), "{words}");
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o644);
+}
+
+#[test]
+fn an_address_that_the_machine_does_not_have_is_told_from_one_that_is_taken() {
+    let mut settle = Settle::sqlite(BINARY);
+    any_ports(&mut settle);
+    let settle = settle.with("SETTLE_API__LISTEN", "192.0.2.1:8080");
+    let findings = findings(&settle.run(&["doctor", "--json"]));
+    let (listen, words) = verdict(&findings, "api.listen");
+    assert!(listen == "failed" && words.contains("does not have that address: set api.listen"), "{words}");
+    let ran = settle.run(&["serve"]);
+    assert!(ran.stderr.contains("does not have that address: set api.listen"), "{ran:?}");
+}
+
+#[test]
+fn a_database_that_refuses_is_named_with_the_cause() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("postgres://settle:hunter2@127.0.0.1:{free}/settle");
+    let settle = Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", &url);
+    for command in ["serve", "migrate"] {
+        let ran = settle.run(&[command]);
+        let words = format!("database_url: postgres://settle:…@127.0.0.1:{free}/settle cannot be used");
+        assert!(ran.stderr.contains(&words) && ran.stderr.contains("refused"), "{command}: {ran:?}");
+        assert!(!ran.stderr.contains("hunter2"), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_database_is_named() {
+    let settle = Settle::sqlite(BINARY);
+    let path = settle.write("notes.db", &"these are notes, not a database\n".repeat(100));
+    let settle = settle.with("SETTLE_DATABASE_URL", &format!("sqlite://{}", path.display()));
+    let ran = settle.run(&["serve"]);
+    assert!(ran.stderr.contains("database_url: ") && ran.stderr.contains("notes.db"), "{ran:?}");
+    assert!(ran.stderr.contains("not a database"), "{ran:?}");
 }

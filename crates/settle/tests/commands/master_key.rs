@@ -104,7 +104,8 @@ fn another_one_than_the_database_was_used_with_is_refused(settle: &mut Settle) {
     settle.merchant();
     settle.set("SETTLE_MASTER_KEY", NEW);
     assert!(settle.run(&["merchant", "list"]).failed().contains("another master key"));
-    assert!(settle.run(&["doctor"]).stdout.contains("is not the one this database has been used with"));
+    let found = settle.run(&["doctor"]).stdout;
+    assert!(found.contains("the database has been used with another master key: set the one"), "{found}");
     settle.set("SETTLE_MASTER_KEY", &format!("{NEW},{OLD}"));
     settle.run(&["merchant", "list"]).ok();
     settle.set("SETTLE_MASTER_KEY", NEW);
