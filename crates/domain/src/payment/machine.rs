@@ -51,7 +51,7 @@ pub struct Transition {
 
 /// An event that the present state does not allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a payment that is {state} does not allow this: {code}")]
+#[error("a payment that is {state} does not allow this")]
 pub struct TransitionFault {
     /// The state's name.
     pub state: StateName,

@@ -119,5 +119,12 @@ fn refusal(status: StatusCode, answer: &Value) -> CommandError {
     } else {
         details.join("; ")
     };
-    CommandError::Refused(format!("{words} ({code}, {})", status.as_u16()))
+    let hint = if status == StatusCode::UNAUTHORIZED {
+        format!(
+            ": {OPERATOR_TOKEN_VARIABLE} is not a token of this installation; settle operator create NAME makes one"
+        )
+    } else {
+        String::new()
+    };
+    CommandError::Refused(format!("{words} ({code}, {}){hint}", status.as_u16()))
 }

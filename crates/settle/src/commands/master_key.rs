@@ -170,11 +170,11 @@ async fn reseal(context: &Context, format: OutputFormat) -> Result<(), CommandEr
     };
     let text = || {
         let sealed = format!(
-            "Sealed anew with {}: {} webhook secrets, {} API keys, {} operators' tokens.",
+            "Sealed anew with {}: {}, {}, {}.",
             context.ring.newest(),
-            rows.secrets,
-            rows.keys,
-            rows.operators
+            output::counted(rows.secrets, "webhook secret", "webhook secrets"),
+            output::counted(rows.keys, "API key", "API keys"),
+            output::counted(rows.operators, "operator's token", "operators' tokens"),
         );
         let others = [
             (unknown, "need a master key that is not in the ring"),
@@ -184,5 +184,12 @@ async fn reseal(context: &Context, format: OutputFormat) -> Result<(), CommandEr
         let others = others.map(|(count, what)| format!("{count} {what}."));
         std::iter::once(sealed).chain(others).collect::<Vec<_>>().join("\n")
     };
-    Ok(output::print(format, &document, text)?)
+    output::print(format, &document, text)?;
+    if unknown + damaged > 0 {
+        let rows = output::counted(unknown + damaged, "row was", "rows were");
+        return Err(CommandError::Refused(format!(
+            "{rows} not sealed anew: settle master-key status tells more"
+        )));
+    }
+    Ok(())
 }

@@ -75,16 +75,20 @@ impl SettlementCommand {
         let Self::Import(import) = self;
         let done = import.import(&context).await?;
         let text = || {
+            let (would, nothing) = if import.dry_run {
+                (" would be", " Nothing was changed: this was a dry run.")
+            } else {
+                ("", "")
+            };
+            let recorded = output::counted(done.recorded, "settlement", "settlements");
+            let were = if done.unchanged == 1 { "was" } else { "were" };
             let notified = if import.notify {
-                format!(", {} notifications enqueued", done.notified)
+                let notifications = output::counted(done.notified, "notification", "notifications");
+                format!(", {notifications}{would} enqueued")
             } else {
                 String::new()
             };
-            let nothing = if import.dry_run { " Nothing was changed: this was a dry run." } else { "" };
-            format!(
-                "{} settlements recorded, {} were there already{notified}.{nothing}",
-                done.recorded, done.unchanged
-            )
+            format!("{recorded}{would} recorded, {} {were} there already{notified}.{nothing}", done.unchanged)
         };
         Ok(output::print(import.format, &done, text)?)
     }

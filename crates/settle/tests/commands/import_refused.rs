@@ -21,6 +21,7 @@ on_both_stores! {
     an_unknown_field_is_named,
     a_line_that_is_too_long_is_named,
     a_file_that_is_not_there_is_named,
+    a_file_of_another_encoding_is_named,
     many_problems_are_listed_up_to_a_limit,
     what_is_wrong_in_an_array_is_named_with_its_element,
     an_array_that_is_broken_is_refused_whole,
@@ -180,6 +181,14 @@ fn a_line_that_is_too_long_is_named(settle: &Settle) {
     let contents = lines(&merchant, 0..1) + &"x".repeat(70_000) + "\n";
     let reason = refused(settle, &merchant, &contents);
     assert!(reason.contains("line 2: "), "{reason}");
+}
+
+fn a_file_of_another_encoding_is_named(settle: &Settle) {
+    let path = settle.write("wide.jsonl", "");
+    let wide: Vec<u8> = "\u{feff}{}\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    std::fs::write(&path, wide).unwrap();
+    let ran = settle.run(&["settlement", "import", text(&path)]);
+    assert!(ran.failed().contains("wide.jsonl: it is UTF-16: save it as UTF-8"), "{ran:?}");
 }
 
 fn a_file_that_is_not_there_is_named(settle: &Settle) {

@@ -109,7 +109,10 @@ fn what_needs_a_missing_master_key_keeps_the_service_down(settle: &mut Settle) {
     assert_eq!(doctor.code, Some(1));
     assert!(doctor.stdout.contains("FAILED") && doctor.stdout.contains(&id(OLD)), "{doctor:?}");
     assert!(settle.run(&["master-key", "status"]).ok().contains("NOT IN THE RING"));
-    let resealed = settle.run(&["master-key", "reseal", "--json"]).json();
+    let ran = settle.run(&["master-key", "reseal", "--json"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("3 rows were not sealed anew"), "{ran:?}");
+    let resealed: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((&resealed["unknown_master_key"], &resealed["api_keys"]), (&json!(3), &json!(0)));
 
     let mut serving = Serving::start(settle, &["--without-lost-keys"]);

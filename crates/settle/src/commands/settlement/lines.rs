@@ -23,6 +23,9 @@ const PROBLEMS_LISTED_MAX: usize = 20;
 /// The mark that some programs write before the first character of UTF-8.
 const MARK: &[u8] = b"\xEF\xBB\xBF";
 
+/// The marks that others, among them PowerShell's `>`, write before UTF-16.
+const UTF_16_MARKS: [&[u8]; 2] = [b"\xFF\xFE", b"\xFE\xFF"];
+
 /// How a file holds its settlements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
@@ -206,7 +209,12 @@ impl Lines {
 /// An array, if the first character that is no white space is its bracket.
 fn shape(file: &mut File) -> io::Result<Shape> {
     file.rewind()?;
-    let first = skip_blank(&mut BufReader::new(file))?;
+    let mut reader = BufReader::new(file);
+    let start = reader.fill_buf()?;
+    if UTF_16_MARKS.iter().any(|mark| start.starts_with(mark)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is UTF-16: save it as UTF-8"));
+    }
+    let first = skip_blank(&mut reader)?;
     Ok(if first == Some(b'[') { Shape::Array } else { Shape::Lines })
 }
 
