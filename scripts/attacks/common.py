@@ -60,6 +60,8 @@ class Service:
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("SETTLE_")}
         self.environment |= {
             "SETTLE_DATA_DIR": str(folder),
+            # Services that come one after the other on one database have folders of their own.
+            "SETTLE_MASTER_KEY": "5e" * 32,
             "SETTLE_API__LISTEN": "127.0.0.1:0",
             "SETTLE_OPERATOR__LISTEN": "127.0.0.1:0",
             "SETTLE_LOG__FORMAT": "json",

@@ -281,8 +281,9 @@ impl Advance {
                 let deviation = self.case.operations[place].operation.deviation.clone();
                 let is_told = seen.judgement() == Some(Judgement::Otherwise);
                 let note = deviation.filter(|said| is_told && (!is_reviewed || known.as_ref() != Some(said)));
-                // What is late stops the payment, and that is told.
-                let is_own = !before.is_late && self.case.payment.late.is_none();
+                // What is late stops the payment, and that is told. What stays unclear is looked up for ever.
+                let is_outcome = matches!(news, News::Succeeded | News::Refused(_));
+                let is_own = is_outcome && self.case.payment.late.is_none();
                 let remark = remarks::of_outcome(before, seen, report).filter(|_| is_own);
                 let note = note.or(remark);
                 let note = said.map(|said| remarks::of_witness(said, seen, note.clone())).or(note);
@@ -395,7 +396,13 @@ impl Advance {
     /// What the engine does next with the payment.
     fn go_on(&mut self, place: usize, class: Class, told: &Told<'_>) -> Result<(), Stuck> {
         match self.case.payment.state {
-            PaymentState::Converted if told.may_send && told.instance.is_some() && self.is_own(place) => {
+            // What people gave up is looked up before anything is sent in its place.
+            PaymentState::Converted
+                if told.may_send
+                    && told.instance.is_some()
+                    && self.is_own(place)
+                    && self.case.watched().is_empty() =>
+            {
                 self.pay_out(told.instance.clone())
             }
             PaymentState::Received | PaymentState::Converted => {

@@ -99,6 +99,8 @@ fn errand(case: &Case, place: usize) -> Errands {
     }
     match tracked.errand {
         Errand::Sending => Errands::Lost(place),
+        // What waited to be sent when the payment stopped is not sent.
+        Errand::Send if matches!(case.payment.state, PaymentState::NeedsReview(_)) => Errands::LookUp(place),
         Errand::Send => Errands::Resend(place),
         Errand::Void => Errands::Void(place),
         Errand::LookUp | Errand::None => Errands::LookUp(place),

@@ -3,7 +3,8 @@
 
 ALTER TABLE payments ADD COLUMN flag text;
 
-UPDATE payments SET flag = CASE WHEN progress::json #>> '{late,moved}' = 'true' THEN 'astray' ELSE 'returned' END
-WHERE progress::json #>> '{late,moved}' = 'true' OR progress::json ->> 'is_returned' = 'true';
+-- Read as text: a row that is damaged stands in nobody's way.
+UPDATE payments SET flag = 'returned' WHERE progress ~ '"is_returned": ?true';
+UPDATE payments SET flag = 'astray' WHERE progress ~ '"moved": ?true';
 
 CREATE INDEX payments_flagged ON payments (flag, merchant_id, payment_id) WHERE flag IS NOT NULL;

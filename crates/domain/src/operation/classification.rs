@@ -226,7 +226,7 @@ impl Case {
                 let news = if self.memory.is_late { News::LateSucceeded } else { News::Succeeded };
                 self.ended(OperationStatus::Succeeded, Class::Done, Some(news))
             }
-            Answer::Succeeded(Judgement::Otherwise) => self.unclear(),
+            Answer::Succeeded(Judgement::Otherwise) => self.done_otherwise(),
             Answer::Refused(refusal) => {
                 let news = (!self.memory.is_late).then_some(News::Refused(refusal));
                 self.ended(OperationStatus::Refused, Class::Refused, news)
@@ -346,6 +346,13 @@ impl Case {
         Ruling { news: self.unless_late(News::Unclear), ..self.unknown() }
     }
 
+    /// Done, and not as asked. If it was late and only under way, that is news for people who went on.
+    fn done_otherwise(self) -> Ruling {
+        let is_news = self.memory.is_late && self.memory.status == OperationStatus::Accepted;
+        let unclear = self.unclear();
+        Ruling { news: if is_news { Some(News::Revived) } else { unclear.news }, ..unclear }
+    }
+
     /// Money that went and came back. A conversion that is called returned is nothing that we understand.
     fn returned(self) -> Ruling {
         let was_late_success = self.memory.is_late && self.memory.status == OperationStatus::Succeeded;
@@ -355,7 +362,7 @@ impl Case {
             (true, false) => None,
         };
         match self.kind {
-            OperationKind::Conversion => self.unclear(),
+            OperationKind::Conversion => self.done_otherwise(),
             OperationKind::Payout | OperationKind::Refund => {
                 self.ended(OperationStatus::Returned, Class::Returned, news)
             }

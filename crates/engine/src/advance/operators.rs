@@ -10,7 +10,7 @@ use settle_domain::payment::{
 use settle_domain::quoting::Split;
 use settle_domain::time::Timestamp;
 
-use super::{Advance, Stuck, Told};
+use super::{Advance, Follow, Stuck, Told};
 use crate::case::{Case, Errand};
 
 /// What an operator does.
@@ -90,7 +90,13 @@ impl Advance {
         now: Timestamp,
     ) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, deed.by, now);
-        advance.learn(place, seen, report, told, Some(&deed.evidence))?;
+        // The engine sends what follows: nobody here does.
+        let told = Told { may_send: false, ..told.clone() };
+        advance.learn(place, seen, report, &told, Some(&deed.evidence))?;
+        if advance.follow != Follow::Wait {
+            advance.follow = Follow::Wait;
+            advance.case.due_at = Some(now);
+        }
         Ok(advance)
     }
 

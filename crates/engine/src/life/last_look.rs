@@ -3,16 +3,23 @@
 //! Two people may give up an operation whose provider is silent, and let another go out in its place. The
 //! engine sends that once the provider is back, and the provider can then tell what became of the first.
 
+use std::time::Duration;
+
 use settle_domain::ledger::Held;
-use settle_domain::operation::{Answer, Memory, OperationKind, Seen as Verdict};
+use settle_domain::operation::{Answer, Judgement, Memory, OperationKind, OperationStatus, Seen as Verdict};
 use settle_domain::payment::PaymentState;
 use settle_domain::reason::Blocked;
 use settle_provider::seen::Seen;
+use settle_provider::wire::Operation;
 
 use super::{Errands, LifeError, Means};
 use crate::advance::Advance;
 use crate::case::Case;
 use crate::words;
+
+/// How long a provider that is silent holds back what another one is to do: people have decided, and it may
+/// be gone for good.
+const SILENCE_MAX: Duration = Duration::from_hours(1);
 
 /// Whether an operation that nobody has seen yet is about to go out.
 pub(super) fn begins(case: &Case, errands: Errands) -> bool {
@@ -22,6 +29,15 @@ pub(super) fn begins(case: &Case, errands: Errands) -> bool {
         Errands::Lost(_) | Errands::LookUp(_) | Errands::Void(_) | Errands::CatchUp(_) | Errands::Nothing => {
             false
         }
+    }
+}
+
+/// Whether nobody answered, or somebody in between.
+const fn is_silence(seen: &Seen<Operation>) -> bool {
+    match seen {
+        Seen::NotSent(_) | Seen::NoAnswer(_) | Seen::Blocked { .. } => true,
+        Seen::Unusable { status, .. } => *status >= 500,
+        _ => false,
     }
 }
 
@@ -37,20 +53,28 @@ impl Means {
         for place in case.watched() {
             let tracked = &case.operations[place];
             let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
-            if is_bought(case.payment.state) && operation.request.kind() == OperationKind::Conversion {
+            let kind = operation.request.kind();
+            if is_bought(case.payment.state) && kind == OperationKind::Conversion {
                 continue;
             }
             let Some(station) = self.providers.find(&operation.provider) else { continue };
             let seen = station.look_up(operation.operation_id).await;
-            if matches!(seen, Seen::NotSent(_) | Seen::NoAnswer(_) | Seen::Blocked { .. }) {
-                return Ok(Some(self.holds_back(case, Blocked::ProviderUnavailable)));
+            if is_silence(&seen) {
+                let is_elsewhere = case.payment.provider.as_ref() != Some(&operation.provider);
+                if is_elsewhere && self.clock.now() >= case.changed_at.plus(SILENCE_MAX) {
+                    continue;
+                }
+                return Ok(Some(self.holds_back(case)));
             }
             let word = words::of_look_up(seen, &operation.request, case.promise().as_ref(), instance);
+            let Memory { is_late, status, .. } = operation.memory;
+            let is_known = is_late && status == OperationStatus::Unknown;
             match word.0 {
                 // People know that it may still move: the payment would not stop for it again.
-                Verdict::Found(Answer::Pending) if operation.memory.is_late => {
-                    return Ok(Some(self.holds_back(case, Blocked::ProviderUnavailable)));
-                }
+                Verdict::Found(Answer::Pending) if is_late => return Ok(Some(self.holds_back(case))),
+                // They know that something else was done, and what.
+                Verdict::Found(Answer::Succeeded(Judgement::Otherwise)) if is_known => {}
+                Verdict::Found(Answer::Returned) if is_known && kind == OperationKind::Conversion => {}
                 Verdict::Found(Answer::Pending | Answer::Succeeded(_) | Answer::Returned) => {
                     return self.judge(case.clone(), place, word).await.map(Some);
                 }
@@ -60,7 +84,7 @@ impl Means {
         Ok(None)
     }
 
-    fn holds_back(&self, case: &Case, blocked: Blocked) -> Advance {
-        Advance::waits(case.clone(), Some(blocked), self.waits, self.clock.now())
+    fn holds_back(&self, case: &Case) -> Advance {
+        Advance::waits(case.clone(), Some(Blocked::ProviderUnavailable), self.waits, self.clock.now())
     }
 }

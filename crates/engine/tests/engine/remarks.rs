@@ -17,6 +17,7 @@ settle_testing::on_both_stores! {
     what_is_sent_again_is_told,
     the_provider_s_own_words_are_told,
     who_is_overruled_is_told_and_named,
+    what_follows_an_operator_s_word_is_the_engine_s_to_send,
     what_came_back_or_went_astray_is_found,
 }
 
@@ -73,6 +74,22 @@ async fn who_is_overruled_is_told_and_named(scratch: ScratchStore) {
         assert!(!steps.last().unwrap().step.contains(r#""by":"engine""#), "{steps:?}");
         assert_books_agree(&world).await;
     }
+}
+
+/// The conversion was done: the payout is not prepared by somebody who does not send it.
+async fn what_follows_an_operator_s_word_is_the_engine_s_to_send(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor("BRL", "USDC", "0").await;
+    world.desk.lies(Asked::Conversion, &[Lie::Lost]);
+    let payment = world.receive(world.order("lost", "USDC")).await.unwrap();
+    world.desk.silent(true);
+    world.go(payment).await;
+    world.desk.silent(false);
+    let done = act_now(&world, payment, Act::Resolve(Outcome::NotConverted), People::One).await.unwrap();
+    assert_eq!(done.payment.state.name(), StateName::Converted);
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed);
+    let said = "the bank's statement; but the provider says that it was done";
+    assert_eq!(world.notes(payment).await, [NO_ANSWER, said]);
 }
 
 /// A final state says that all is well: what is not has a flag.

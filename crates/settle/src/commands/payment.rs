@@ -212,12 +212,16 @@ impl PaymentCommand {
                 let listed = desk.get(config, "/operator/v1/proposals").await?;
                 let id = proposal_id.to_string();
                 let mut waiting = listed["proposals"].as_array().into_iter().flatten();
-                if let Some(proposal) = waiting.find(|proposal| proposal["proposal_id"] == id.as_str()) {
+                let proposal = waiting.find(|proposal| proposal["proposal_id"] == id.as_str());
+                if let Some(proposal) = proposal {
                     output::print_note(&story::proposed(proposal))?;
                 }
+                let act = proposal.and_then(|proposal| proposal["act"].as_str()).unwrap_or_default();
+                let outcome = act.strip_prefix("resolve_").and_then(|outcome| outcome.parse().ok());
                 let path = format!("/operator/v1/proposals/{proposal_id}/approve");
                 let done = desk.post(config, &path, &json!({})).await?;
-                Ok(output::print(format, &done, || story::told(&done))?)
+                output::print(format, &done, || story::told(&done))?;
+                outcome.map_or(Ok(()), |outcome| overruled(outcome, &done))
             }
             Action::Resolve { act, outcome, amount, provider_reference } => {
                 let own = json!({
@@ -247,13 +251,21 @@ impl Act {
 
 /// Whoever says that something was not done has its provider asked, and the provider's word counts.
 fn overruled(outcome: Outcome, done: &Value) -> Result<(), CommandError> {
-    let state = done["state"].as_str().unwrap_or_default();
-    // A proposal has no state yet.
-    if outcome.is_done() || matches!(state, "failed" | "") {
+    let (kind, state) = (outcome.kind(), done["state"].as_str().unwrap_or_default());
+    let operations = done["operations"].as_array().map_or(&[][..], Vec::as_slice);
+    let status = operations.iter().rfind(|operation| operation["kind"] == kind.as_str());
+    // A proposal has no operations yet.
+    let status = status.and_then(|operation| operation["status"].as_str());
+    let says = match status {
+        Some("succeeded") => "that it was done",
+        Some("unknown") => "that it did something else",
+        _ => return Ok(()),
+    };
+    if outcome.is_done() {
         return Ok(());
     }
     Err(CommandError::Refused(format!(
-        "the provider does not say {outcome}, and its word counts: the payment is {state}"
+        "not {outcome}: the provider says {says}, and its word counts; the payment is {state}"
     )))
 }
 
@@ -362,17 +374,21 @@ mod tests {
 
     #[test]
     fn who_is_overruled_by_the_provider_is_told() {
-        for (outcome, state, is_fine) in [
-            (Outcome::NotPaid, "failed", true),
-            (Outcome::NotPaid, "completed", false),
-            (Outcome::NotPaid, "needs_review", false),
-            (Outcome::NotConverted, "paying_out", false),
-            (Outcome::NotRefunded, "refunded", false),
-            (Outcome::Paid, "completed", true),
-            (Outcome::Converted, "paying_out", true),
+        for (outcome, status, is_fine) in [
+            (Outcome::NotPaid, "refused", true),
+            (Outcome::NotPaid, "given_up", true),
+            (Outcome::NotPaid, "returned", true),
+            (Outcome::NotPaid, "succeeded", false),
+            (Outcome::NotPaid, "unknown", false),
+            (Outcome::Paid, "succeeded", true),
         ] {
-            let told = overruled(outcome, &json!({ "state": state }));
-            assert_eq!(told.is_ok(), is_fine, "{outcome}, {state}: {told:?}");
+            let operations = json!([
+                { "kind": "payout", "status": "refused" },
+                { "kind": "payout", "status": status },
+                { "kind": "conversion", "status": "succeeded" },
+            ]);
+            let told = overruled(outcome, &json!({ "state": "failed", "operations": operations }));
+            assert_eq!(told.is_ok(), is_fine, "{outcome}, {status}: {told:?}");
         }
         assert!(overruled(Outcome::NotPaid, &json!({ "proposal_id": "…" })).is_ok(), "nothing is done yet");
     }

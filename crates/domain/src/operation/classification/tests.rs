@@ -405,3 +405,20 @@ proptest! {
         }
     }
 }
+
+/// People went on without it while it was under way: that it did something else is news, once.
+#[test]
+fn what_was_late_and_under_way_and_did_something_else_stops_the_payment_again() {
+    let late = |status| Memory { status, is_late: true, was_accepted: true, ..Memory::NEW };
+    let otherwise = Seen::Found(Answer::Succeeded(Judgement::Otherwise));
+    for (kind, seen) in [
+        (OperationKind::Payout, otherwise),
+        (OperationKind::Conversion, otherwise),
+        (OperationKind::Conversion, Seen::Found(Answer::Returned)),
+    ] {
+        let ruled = |status| classify(kind, late(status), seen, Window::Open, Sends::Allowed);
+        let first = ruled(OperationStatus::Accepted);
+        assert_eq!((first.news, first.memory.status), (Some(News::Revived), OperationStatus::Unknown));
+        assert_eq!(ruled(OperationStatus::Unknown).news, None);
+    }
+}
