@@ -257,6 +257,7 @@ async fn decided(
     if let (Act::Resolve(outcome), Some(place), Some(told)) = (deed.act, case.awaited(), &told)
         && !outcome.is_done()
         && case.operations[place].operation.memory.status != OperationStatus::Returned
+        && !case.operations[place].is_unsent()
     {
         let memory = case.operations[place].operation.memory;
         if memory.was_accepted && !memory.was_voided {

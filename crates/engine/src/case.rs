@@ -104,6 +104,13 @@ impl Tracked {
         !status.is_closed() && !is_late
     }
 
+    /// Whether no byte of it can have been executed: it waits to be sent for the first time, or again after
+    /// its provider turned it away.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        self.errand == Errand::Send && self.operation.memory == Memory::NEW
+    }
+
     /// Whether its provider may have news of it although it has ended: done, it can come back; refused, it
     /// can be done after all. What was given up is looked up anyway.
     #[must_use]

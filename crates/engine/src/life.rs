@@ -7,7 +7,7 @@ use std::time::Duration;
 use settle_domain::corridor::CorridorVersion;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Backoff, Report, Seen as Verdict, Window};
-use settle_domain::payment::{PaymentState, QuoteRefusal};
+use settle_domain::payment::QuoteRefusal;
 use settle_domain::provider::ProviderName;
 use settle_domain::seams::Clock;
 use settle_provider::wire::QuoteRequest;
@@ -15,15 +15,18 @@ use settle_store::{CorridorKey, ShardLease, Store, StoreError, StoreResult, Stor
 use tokio::time::sleep;
 
 use crate::advance::{Advance, Follow, Stuck, Told};
-use crate::case::{Case, Errand};
+use crate::case::Case;
 use crate::providers::{Providers, Station};
 use crate::words::{self, Quoted};
 use crate::writer::{Writer, Written};
 
 mod corridors;
+mod errands;
 mod last_look;
 
 pub use corridors::Corridors;
+pub(crate) use errands::provider;
+pub use errands::{Errands, errands};
 
 /// How often an advance is made anew because somebody else has changed the payment meanwhile.
 const STALE_MAX: u32 = 8;
@@ -46,77 +49,6 @@ pub struct Means {
     pub waits: Backoff,
     /// The corridors that were read lately.
     pub corridors: Corridors,
-}
-
-/// What is to be done with a case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Errands {
-    /// Ask for a quote, or freeze the amounts without one.
-    Quote,
-    /// Prepare the payout of what is reserved.
-    PayOut,
-    /// A send whose answer nobody has: it is unclear.
-    Lost(usize),
-    /// Send again.
-    Resend(usize),
-    /// Ask about an operation.
-    LookUp(usize),
-    /// Ask that an operation is never begun.
-    Void(usize),
-    /// What is known of the operation has not reached the payment yet.
-    CatchUp(usize),
-    /// Nothing.
-    Nothing,
-}
-
-/// Decides what is to be done with a case that was read from the database.
-#[must_use]
-pub fn errands(case: &Case) -> Errands {
-    // Before anything is sent: it may be a reason to send nothing more.
-    if let Some(place) = case.hinted() {
-        return Errands::LookUp(place);
-    }
-    match case.payment.state {
-        PaymentState::Received | PaymentState::Quoted => Errands::Quote,
-        PaymentState::Converted => Errands::PayOut,
-        _ => {
-            if let Some(place) = case.awaited() {
-                return errand(case, place);
-            }
-            // Every look-up makes a version, so that several operations are looked up in turn.
-            let watched = case.watched();
-            let turn = case.payment.version % u64::try_from(watched.len().max(1)).unwrap_or(1);
-            let place = usize::try_from(turn).ok().and_then(|turn| watched.get(turn));
-            place.map_or(Errands::Nothing, |place| Errands::LookUp(*place))
-        }
-    }
-}
-
-fn errand(case: &Case, place: usize) -> Errands {
-    let tracked = &case.operations[place];
-    if !tracked.operation.memory.status.is_open() {
-        return Errands::CatchUp(place);
-    }
-    match tracked.errand {
-        Errand::Sending => Errands::Lost(place),
-        // What waited to be sent when the payment stopped is not sent.
-        Errand::Send if matches!(case.payment.state, PaymentState::NeedsReview(_)) => Errands::LookUp(place),
-        Errand::Send => Errands::Resend(place),
-        Errand::Void => Errands::Void(place),
-        Errand::LookUp | Errand::None => Errands::LookUp(place),
-    }
-}
-
-/// The provider that is asked next, unless only the newest terms of the corridor say that.
-pub(crate) fn provider(case: &Case) -> Option<&ProviderName> {
-    match errands(case) {
-        Errands::Lost(place)
-        | Errands::Resend(place)
-        | Errands::LookUp(place)
-        | Errands::Void(place)
-        | Errands::CatchUp(place) => Some(&case.operations[place].operation.provider),
-        Errands::Quote | Errands::PayOut | Errands::Nothing => case.payment.provider.as_ref(),
-    }
 }
 
 /// The corridor that a payment goes through.

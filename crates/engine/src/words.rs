@@ -38,7 +38,8 @@ pub fn of_send(
 }
 
 /// What was seen of a look-up. Another memory than the one that the operation was sent to can know that
-/// something moved, and never that nothing did: its absence and its refusal say nothing.
+/// something moved, and never that nothing did: its absence and its refusal say nothing. What has no memory
+/// yet was never sent, and whoever answers for it is the provider.
 #[must_use]
 pub fn of_look_up(
     seen: Seen<Operation>,
@@ -46,7 +47,7 @@ pub fn of_look_up(
     promise: Option<&Promise>,
     instance: Option<&str>,
 ) -> (Verdict, Option<Report>) {
-    let is_same = |told: &str| instance.is_some_and(|known| known == told);
+    let is_same = |told: &str| instance.is_none_or(|known| known == told);
     match seen {
         Seen::Answered(operation)
             if operation.status == OperationStatus::Refused && !is_same(&operation.instance) =>
@@ -71,7 +72,7 @@ pub fn of_void(
     instance: Option<&str>,
 ) -> (Verdict, Option<Report>) {
     match seen {
-        Seen::Answered(operation) if instance.is_some_and(|known| known == operation.instance) => {
+        Seen::Answered(operation) if instance.is_none_or(|known| known == operation.instance) => {
             let report = report(operation);
             (Verdict::Voided(report.answer(request, promise)), Some(report))
         }

@@ -50,9 +50,15 @@ impl Advance {
         let mark = advance.step(PaymentEvent::Operator(deed.act), operation, note)?;
         if let (Some(mark), Some(place)) = (mark, questioned) {
             let tracked = &mut advance.case.operations[place];
+            let is_unsent = tracked.is_unsent();
             tracked.operation.memory = mark.apply(tracked.operation.memory);
             tracked.errand = match mark {
                 Mark::Succeeded | Mark::Adopted(_) => Errand::None,
+                // Nobody has it: there is nothing to look up.
+                Mark::GivenUp if is_unsent => {
+                    tracked.operation.memory.status = OperationStatus::Refused;
+                    Errand::None
+                }
                 Mark::GivenUp => Errand::LookUp,
             };
             advance.learnt.insert(place);

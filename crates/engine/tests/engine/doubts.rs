@@ -28,6 +28,7 @@ settle_testing::on_both_stores! {
     what_went_out_after_all_is_not_paid_back_when_the_provider_is_there_again,
     what_people_gave_up_is_looked_up_before_another_is_sent,
     a_refund_that_was_given_up_is_looked_up_before_the_payout_too,
+    what_was_never_sent_is_voided_by_one_person,
 }
 
 /// The act is refused with the code, nothing was sent for it, and a person must look.
@@ -237,7 +238,7 @@ async fn what_people_gave_up_is_looked_up_before_another_is_sent(scratch: Scratc
     assert_books_agree(&world).await;
 }
 
-/// Nothing was converted yet when the refund was given up; the conversion takes long, and the payout follows it.
+/// Nothing was converted when the refund was given up; the conversion takes long, and the payout follows it.
 async fn a_refund_that_was_given_up_is_looked_up_before_the_payout_too(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     world.corridor("BRL", "USDC", "0").await;
@@ -256,5 +257,31 @@ async fn a_refund_that_was_given_up_is_looked_up_before_the_payout_too(scratch: 
     let look_ups = world.desk.look_ups();
     assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Completed);
     assert_eq!(world.desk.look_ups(), look_ups + 2, "the conversion, and then the refund");
+    assert_books_agree(&world).await;
+}
+
+/// The payment stopped while its refund waited to be sent: whoever answers for the provider can void it.
+async fn what_was_never_sent_is_voided_by_one_person(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Lost]).await;
+    world.go(payment).await;
+    world.desk.deaf(true);
+    world.desk.silent(true);
+    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+    act_now(&world, payment, Act::Refund, People::Two).await.unwrap();
+    world.desk.deaf(false);
+    world.desk.silent(false);
+    assert_eq!(world.go(payment).await.standing.state, StateName::NeedsReview, "the payout was made");
+    let sends = world.desk.sends();
+    // A look-up in between changes nothing of that.
+    world.go_when_due(payment).await;
+    let not_refunded = Act::Resolve(Outcome::NotRefunded);
+    let done = act_now(&world, payment, not_refunded, People::One).await.unwrap();
+    assert_eq!(done.payment.state.name(), StateName::NeedsReview, "now for the payout");
+    assert_eq!(world.operations(payment).await[2].status, OperationStatus::Refused);
+    act_now(&world, payment, Act::Resolve(Outcome::Paid), People::One).await.unwrap();
+    assert_eq!(world.row(payment).await.standing.state, StateName::Completed);
+    assert_eq!(world.desk.sends(), sends);
+    assert_eq!((world.desk.executed(Asked::Payout).len(), world.settled().await), (1, 1));
     assert_books_agree(&world).await;
 }
