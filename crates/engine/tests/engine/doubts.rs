@@ -41,6 +41,13 @@ async fn assert_halts(world: &World, payment: PaymentId, act: Act, code: ErrorCo
     assert_books_agree(world).await;
 }
 
+/// The provider falls silent, and two people say that the payout was not made.
+async fn give_up_in_silence(world: &World, payment: PaymentId) {
+    world.desk.deaf(true);
+    world.desk.silent(true);
+    act_now(world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+}
+
 async fn a_refused_payout_that_was_made_is_not_made_again(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     world.corridor("BRL", "USDC", "0").await;
@@ -178,9 +185,7 @@ async fn nobody_alone_sends_again_what_only_people_gave_up(scratch: ScratchStore
     let world = World::new(scratch).await;
     let payment = world.paying(&[Lie::Dropped]).await;
     world.go(payment).await;
-    world.desk.deaf(true);
-    world.desk.silent(true);
-    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+    give_up_in_silence(&world, payment).await;
     for act in [Act::Retry, Act::Refund] {
         let alone = act_now(&world, payment, act, People::One).await;
         assert!(matches!(alone, Err(ActError::Unconfirmed)), "{act:?}: {alone:?}");
@@ -197,9 +202,7 @@ async fn what_went_out_after_all_is_not_paid_back_when_the_provider_is_there_aga
         world.desk.lies(Asked::Payout, &[Lie::Lost]);
         let payment = world.receive(world.order(&number.to_string(), "USDC")).await.unwrap();
         world.go(payment).await;
-        world.desk.deaf(true);
-        world.desk.silent(true);
-        act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+        give_up_in_silence(&world, payment).await;
         act_now(&world, payment, act, People::Two).await.unwrap();
         let sends = world.desk.sends();
         let waiting = world.go(payment).await;
@@ -225,9 +228,7 @@ async fn what_people_gave_up_is_looked_up_before_another_is_sent(scratch: Scratc
     let world = World::new(scratch).await;
     let payment = world.paying(&[Lie::Dropped]).await;
     world.go(payment).await;
-    world.desk.deaf(true);
-    world.desk.silent(true);
-    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+    give_up_in_silence(&world, payment).await;
     act_now(&world, payment, Act::Retry, People::Two).await.unwrap();
     world.desk.deaf(false);
     world.desk.silent(false);
@@ -265,9 +266,7 @@ async fn what_was_never_sent_is_voided_by_one_person(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let payment = world.paying(&[Lie::Lost]).await;
     world.go(payment).await;
-    world.desk.deaf(true);
-    world.desk.silent(true);
-    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();
+    give_up_in_silence(&world, payment).await;
     act_now(&world, payment, Act::Refund, People::Two).await.unwrap();
     world.desk.deaf(false);
     world.desk.silent(false);
