@@ -35,15 +35,15 @@ pub(super) fn of_doubt(before: Memory, after: Memory, seen: Seen) -> Option<&'st
     }
     Some(match seen {
         Seen::Answered(Answer::Succeeded(_)) => {
-            "the answer does not fit what was asked: it is looked up, and nothing else is sent"
+            "the answer does not fit what was asked; it is looked up, and nothing else is sent"
         }
-        _ => "no answer says what became of it: it is looked up, and nothing else is sent",
+        _ => "no answer says what became of it; it is looked up, and nothing else is sent",
     })
 }
 
 /// Before a provider is asked never to begin an operation.
 pub(super) const VOIDS: &str =
-    "the provider does not know it, and may have forgotten its key: it is asked never to begin it";
+    "the provider does not know it, and may have forgotten its key; it is asked never to begin it";
 
 /// What an operator said, and how the provider's word came about that decided.
 pub(super) fn of_witness(said: &str, seen: Seen, remark: Option<String>) -> String {

@@ -228,7 +228,7 @@ async fn what_the_provider_did_otherwise_is_told_once_and_kept(scratch: ScratchS
         "the provider's word decides"
     );
     let told = [
-        "the answer does not fit what was asked: it is looked up, and nothing else is sent",
+        "the answer does not fit what was asked; it is looked up, and nothing else is sent",
         said,
         "the bank's statement; but the provider says that it did something else",
     ];

@@ -21,7 +21,7 @@ settle_testing::on_both_stores! {
     what_came_back_or_went_astray_is_found,
 }
 
-const NO_ANSWER: &str = "no answer says what became of it: it is looked up, and nothing else is sent";
+const NO_ANSWER: &str = "no answer says what became of it; it is looked up, and nothing else is sent";
 
 async fn a_lost_answer_is_told_and_how_it_was_found(scratch: ScratchStore) {
     let world = World::new(scratch).await;
