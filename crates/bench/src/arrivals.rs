@@ -88,12 +88,16 @@ impl Arrivals {
         (self.unique.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
     }
 
-    /// Waits for this many different notifications, but not beyond the limit. Returns how many there are.
+    /// Waits for this many different notifications, as long as one arrives within the limit after the one
+    /// before. Returns how many there are.
     pub(crate) async fn wait_for(&self, number: usize, limit: Duration) -> usize {
-        let deadline = Instant::now() + limit;
+        let mut newest = (0, Instant::now());
         loop {
             let unique = self.counts().0;
-            if unique >= number || Instant::now() > deadline {
+            if unique > newest.0 {
+                newest = (unique, Instant::now());
+            }
+            if unique >= number || newest.1.elapsed() > limit {
                 return unique;
             }
             let _ = tokio::time::timeout(Duration::from_millis(20), self.changed.notified()).await;

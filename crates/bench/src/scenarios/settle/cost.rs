@@ -11,28 +11,35 @@ use crate::scratch::StoreKind;
 /// Rounds at each size; the cheapest counts.
 const ROUNDS: usize = 5;
 
+/// Payments that fill the store at once.
+const FILL_PART: usize = 50_000;
+
 /// Settles payments until the store has each size, and measures some more there.
 pub(super) async fn growth(plan: &Plan) -> Result<Measured, BenchError> {
     let (sizes, sample) = (plan.scale.settled, plan.scale.settled_sample);
     // A sample may be more than lies between two sizes.
     let room = sizes.iter().copied().fold(0, usize::max) + sizes.len() * ROUNDS * sample;
     let settling = Settling::start(plan, room).await?;
-    let (mut settled, mut lost) = (0, 0);
+    let mut settled = 0;
+    // Of all payments so far: what is late is not counted twice.
+    let mut lost = 0;
     let mut costs = Vec::new();
     for size in sizes {
         // The measurement adds payments: halfway through, the store has exactly this size.
         let fill = size.saturating_sub(ROUNDS * sample / 2).max(settled);
         plan.progress.step(&format!("filling the store with {}", payments(*size)), fill);
-        if fill > settled {
-            lost += settling.settle(plan, settled..fill).await;
-            settled = fill;
+        // In parts: a queue as long as the store would not be what is measured with few payments.
+        while settled < fill {
+            let part = settled..fill.min(settled + FILL_PART);
+            settled = part.end;
+            lost = settling.settle(plan, part).await;
         }
         let mut cheapest = f64::INFINITY;
         for _ in 0..ROUNDS {
             // What is behind the last arrival belongs to the payments before.
             settling.setup.wrong_states(settled).await?;
             let before = settling.used();
-            lost += settling.settle(plan, settled..settled + sample).await;
+            lost = settling.settle(plan, settled..settled + sample).await;
             settled += sample;
             settling.setup.wrong_states(settled).await?;
             cheapest = cheapest.min(settling.used().since(before).total() * 1e6 / number(sample));
