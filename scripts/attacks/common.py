@@ -69,6 +69,8 @@ class Service:
         if "TEST_POSTGRES_URL" in os.environ:
             self.environment["SETTLE_DATABASE_URL"] = os.environ["TEST_POSTGRES_URL"]
         self.environment |= settings or {}
+        # How many files the running service may open; as many as this script if it is not set.
+        self.files_max: int | None = None
 
     def run(self, *arguments: str) -> str:
         """What a command prints."""
@@ -115,6 +117,8 @@ class Running:
         self.log = service.folder / f"serve-{uuid.uuid4()}.log"
         with self.log.open("w") as log:
             command = [service.binary, "serve", *arguments]
+            if service.files_max is not None:
+                command = ["prlimit", f"--nofile={service.files_max}", *command]
             self.process = subprocess.Popen(command, env=service.environment, stderr=log, stdout=log)
         self.api, self.operator = self._ports()
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Places without a credential: slow connections to both listeners, renewed whenever they are cut off.
 
-Bound: /healthz, /readyz and another merchant's requests, each on a new connection, are answered as without them. The slow
-ones come from the address of the client that measures, and then from many addresses.
+Bound: /healthz, /readyz and another merchant's requests, each on a new connection, are answered as while the same slow
+connections go to another service beside it: they cost the machine as much there. The slow ones come from the address of
+the client that measures, and then from many addresses.
 """
 
 import asyncio
@@ -76,15 +77,21 @@ def asked(running, key: str, seconds: float) -> str:
 def main() -> None:
     common.ANSWER_SECONDS_MAX = ANSWER_SECONDS_MAX
     given = common.arguments(__doc__, connections=2_000, operators=200, seconds=10)
-    with common.service(given) as service, service.serve() as running:
+    with (
+        common.service(given) as service,
+        common.service(given) as neighbour,
+        service.serve() as running,
+        neighbour.serve() as beside,
+    ):
         _, key = service.merchant("Quiet")
         lines = [f"quiet: {asked(running, key, given.seconds)}"]
         for name, sources in [("one address", SOURCES[:1]), ("many addresses", SOURCES)]:
-            with (
-                crowd(drip, given.connections, running.api, sources),
-                crowd(drip, given.operators, running.operator, sources),
-            ):
-                lines.append(f"{name}: {asked(running, key, given.seconds)}")
+            for whom, attacked in [("beside it", beside), ("attacked", running)]:
+                with (
+                    crowd(drip, given.connections, attacked.api, sources),
+                    crowd(drip, given.operators, attacked.operator, sources),
+                ):
+                    lines.append(f"{name}, {whom}: {asked(running, key, given.seconds)}")
     numbers = f"{given.connections} and {given.operators} slow connections"
     print(f"{numbers}, {given.store}: " + " | ".join(lines))
 
