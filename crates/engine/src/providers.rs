@@ -5,7 +5,7 @@
 //! again. Look-ups never stop: they are how the outcome of what was sent becomes known.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::metrics::Histogram;
@@ -72,7 +72,7 @@ pub struct Station {
     capabilities: Mutex<Option<(Instant, Arc<Capabilities>)>>,
     /// Held by who asks for them.
     asking: tokio::sync::Mutex<()>,
-    durations: Durations,
+    durations: [Histogram; Call::ALL.len()],
 }
 
 /// What is asked of a provider.
@@ -87,8 +87,9 @@ enum Call {
 }
 
 impl Call {
-    /// How many there are.
-    const NUMBER: usize = Call::Changes as usize + 1;
+    /// All of them, each at its place.
+    const ALL: [Call; 6] =
+        [Call::Capabilities, Call::Quote, Call::Send, Call::LookUp, Call::Void, Call::Changes];
 
     fn as_str(self) -> &'static str {
         match self {
@@ -102,17 +103,12 @@ impl Call {
     }
 }
 
-/// How long calls took: a histogram for each kind, looked up once.
-#[derive(Default)]
-struct Durations([OnceLock<Histogram>; Call::NUMBER]);
-
-impl Durations {
-    fn of(&self, provider: &ProviderName, call: Call) -> &Histogram {
-        self.0[call as usize].get_or_init(|| {
-            let labels = [("provider", provider.to_string()), ("call", call.as_str().to_owned())];
-            ::metrics::histogram!("settle_provider_call_duration_seconds", &labels)
-        })
-    }
+/// A histogram of how long each call took. All of them are there before the first call.
+fn durations(provider: &ProviderName) -> [Histogram; Call::ALL.len()] {
+    Call::ALL.map(|call| {
+        let labels = [("provider", provider.to_string()), ("call", call.as_str().to_owned())];
+        ::metrics::histogram!("settle_provider_call_duration_seconds", &labels)
+    })
 }
 
 /// Whether a provider answers.
@@ -120,19 +116,22 @@ impl Durations {
 struct Circuit {
     /// Calls without an answer in a row.
     failures: u32,
+    /// When the last call was answered, by our clock.
+    answered_at: Option<Timestamp>,
     /// How often it has opened since the last answer.
     openings: u32,
     /// Until when nothing is sent.
     open_until: Option<Instant>,
     is_paused: bool,
     /// With which status it turned us away when it was last asked each thing.
-    turned_away: [Option<u16>; Call::NUMBER],
+    turned_away: [Option<u16>; Call::ALL.len()],
 }
 
 impl Circuit {
     /// A call was answered. Says whether the circuit was open.
-    fn answered(&mut self) -> bool {
+    fn answered(&mut self, at: Timestamp) -> bool {
         (self.failures, self.openings) = (0, 0);
+        self.answered_at = Some(at);
         self.open_until.take().is_some()
     }
 
@@ -161,6 +160,7 @@ impl Station {
         window: Duration,
     ) -> Station {
         Station {
+            durations: durations(&name),
             name,
             provider,
             clock,
@@ -169,7 +169,6 @@ impl Station {
             circuit: Mutex::default(),
             capabilities: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
-            durations: Durations::default(),
         }
     }
 
@@ -190,6 +189,18 @@ impl Station {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.circuit().open_until.is_some_and(|until| until > Instant::now())
+    }
+
+    /// When it last answered this process, if it has.
+    #[must_use]
+    pub fn answered_at(&self) -> Option<Timestamp> {
+        self.circuit().answered_at
+    }
+
+    /// How many calls in a row it has not answered.
+    #[must_use]
+    pub fn unanswered(&self) -> u32 {
+        self.circuit().failures
     }
 
     /// Whether it says that it moves no real money, if it has been asked.
@@ -331,7 +342,7 @@ impl Station {
     async fn called<T>(&self, call: Call, made: impl Future<Output = Seen<T>>) -> Seen<T> {
         let started = Instant::now();
         let seen = made.await;
-        self.durations.of(&self.name, call).record(started.elapsed().as_secs_f64());
+        self.durations[call as usize].record(started.elapsed().as_secs_f64());
         self.note(&seen);
         self.note_credentials(call, &seen);
         seen
@@ -368,7 +379,8 @@ impl Station {
             _ => true,
         };
         if has_answered {
-            if self.circuit().answered() {
+            let now = self.clock.now();
+            if self.circuit().answered(now) {
                 tracing::info!(provider = %self.name, "the provider answers again");
             }
         } else if let Some(pause) = self.circuit().failed(Instant::now()) {
@@ -404,7 +416,8 @@ mod tests {
             assert_eq!(burst(&mut circuit, now), [Duration::from_secs(seconds)]);
             now += Duration::from_secs(seconds);
         }
-        assert!(circuit.answered() && !circuit.answered());
+        let at = Timestamp::from_micros(0);
+        assert!(circuit.answered(at) && !circuit.answered(at));
         assert_eq!((0..4).find_map(|_| circuit.failed(now)), None, "a few failures are no sign");
         assert_eq!(circuit.failed(now), Some(OPEN_FIRST));
     }

@@ -1,7 +1,7 @@
 //! What the metrics of this crate mean, for those who read them, and their zeros: a counter that is not there
 //! until its first event cannot be alerted on.
 
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
 
 use crate::sender::{AttemptFault, FAULT_CAUSES};
 
@@ -56,6 +56,10 @@ pub fn describe() {
         "settle_alerts_send_failures_total",
     ] {
         counter!(name).absolute(0);
+    }
+    for name in ["settle_delivery_attempt_duration_seconds", "settle_delivery_delay_seconds"] {
+        // It is shown, empty, as soon as it is known.
+        let _ = histogram!(name);
     }
     for name in ["settle_deliveries_in_flight", "settle_deliveries_clearing"] {
         gauge!(name).set(0.0);

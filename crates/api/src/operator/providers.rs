@@ -40,6 +40,11 @@ pub(super) struct Shown {
     circuit: &'static str,
     /// Calls of this process under way.
     in_flight: usize,
+    /// When it last answered this process; null before it has.
+    #[schema(required, value_type = Option<String>, format = DateTime)]
+    answered_at: Option<Timestamp>,
+    /// Calls of this process in a row that it has not answered; five open its circuit.
+    unanswered: u32,
     /// Whether it says of itself that it moves no real money; null before it has been asked.
     #[schema(required)]
     sandbox: Option<bool>,
@@ -241,6 +246,8 @@ fn shown(station: &Station, Pauses(pauses, names): &Pauses) -> Shown {
         name: station.name().clone(),
         circuit: if station.is_open() { "open" } else { "closed" },
         in_flight: station.in_flight(),
+        answered_at: station.answered_at(),
+        unanswered: station.unanswered(),
         sandbox: station.is_sandbox(),
         instance: station.instance(),
         paused: pause.is_some(),

@@ -117,10 +117,20 @@ fn health(providers: &[Value]) -> String {
         let text = |name: &str| provider[name].as_str().unwrap_or("-").to_owned();
         let paused = if provider["paused"] == true { person(provider, "paused_by") } else { "-".to_owned() };
         let is_sandbox = provider["sandbox"].as_bool().map_or("?", |is| if is { "yes" } else { "no" });
-        vec![text("name"), text("circuit"), provider["in_flight"].to_string(), is_sandbox.to_owned(), paused]
+        vec![
+            text("name"),
+            text("circuit"),
+            text("answered_at"),
+            provider["unanswered"].to_string(),
+            provider["in_flight"].to_string(),
+            is_sandbox.to_owned(),
+            paused,
+        ]
     };
     let rows: Vec<Vec<String>> = providers.iter().map(row).collect();
-    output::table(&["PROVIDER", "CIRCUIT", "IN_FLIGHT", "SANDBOX", "PAUSED_BY"], &rows)
+    let names =
+        ["PROVIDER", "CIRCUIT", "LAST_ANSWER", "UNANSWERED_SINCE", "IN_FLIGHT", "SANDBOX", "PAUSED_BY"];
+    output::table(&names, &rows)
 }
 
 /// The report as JSON.

@@ -295,6 +295,10 @@ fn a_pause_holds_after_a_restart(settle: &mut Settle) {
     assert_eq!(shop.executed("conversion"), 0);
     shop.settle.run(&["provider", "resume", "sandbox"]).ok();
     shop.wait_for(&payment, "completed");
+    let listed = shop.settle.run(&["provider", "list", "--json"]).json();
+    let sandbox = &listed["providers"][0];
+    assert!(sandbox["answered_at"].is_string(), "{sandbox}");
+    assert_eq!(sandbox["unanswered"], 0, "{sandbox}");
     let unknown = shop.settle.run(&["provider", "pause", "nobody"]);
     assert!(unknown.failed().contains("not_found, 404"), "{unknown:?}");
 }

@@ -233,7 +233,9 @@ fn the_rate_limit_of_the_settings_holds() {
 /// What Prometheus's own tool says of the metrics; and what an operator finds before anything has happened.
 #[test]
 fn the_metrics_are_described_and_start_at_zero() {
-    let settle = Settle::sqlite(BINARY);
+    let settle = Settle::sqlite(BINARY)
+        .with("SETTLE_PROVIDERS__BANK__URL", "http://127.0.0.1:9")
+        .with("SETTLE_PROVIDERS__BANK__SECRET", "sandbox");
     let (serving, _, operator) = Serving::ready(&settle);
     let printed = get(operator, "/metrics", "").body;
     serving.stop();
@@ -248,6 +250,9 @@ fn the_metrics_are_described_and_start_at_zero() {
         "settle_deliveries_died_total 0",
         "settle_alerts_raised_total 0",
         "settle_dispatcher_state{state=\"standing by\"} 0",
+        "settle_delivery_attempt_duration_seconds_count 0",
+        "settle_delivery_delay_seconds_count 0",
+        "settle_provider_call_duration_seconds_count{provider=\"bank\",call=\"send\"} 0",
     ] {
         assert!(printed.lines().any(|printed| printed == line), "{line}: {printed}");
     }
