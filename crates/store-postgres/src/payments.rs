@@ -108,10 +108,11 @@ settle_store::statements! {
     cold "a look every minute; a row for each open payment" LATE = "
         SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
             SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
-                   p.changed_at + coalesce(agreed.alert_after_seconds, $2) * interval '1 second' AS late_at
+                   greatest(p.changed_at + coalesce(agreed.alert_after_seconds, $2) * interval '1 second',
+                            agreed.made_at) AS late_at
             FROM payments AS p
             LEFT JOIN LATERAL (
-                SELECT alert_after_seconds FROM corridors AS c
+                SELECT alert_after_seconds, made_at FROM corridors AS c
                 WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request::json ->> 'incoming_currency'
                   AND c.outgoing = p.request::json ->> 'outgoing_currency'
                 ORDER BY c.version DESC LIMIT 1

@@ -104,11 +104,11 @@ settle_store::statements! {
     cold "a look every minute; a row for each open payment" LATE = "
         SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
             SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
-                   p.changed_at + 1000000 * ifnull((
-                       SELECT alert_after_seconds FROM corridors AS c
+                   ifnull((
+                       SELECT max(p.changed_at + 1000000 * alert_after_seconds, made_at) FROM corridors AS c
                        WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request ->> 'incoming_currency'
                          AND c.outgoing = p.request ->> 'outgoing_currency'
-                       ORDER BY c.version DESC LIMIT 1), ?2) AS late_at
+                       ORDER BY c.version DESC LIMIT 1), p.changed_at + 1000000 * ?2) AS late_at
             FROM payments AS p INDEXED BY payments_open
             WHERE p.is_open AND p.due_at IS NOT NULL
               AND p.state IN ('received', 'quoted', 'converting', 'converted', 'paying_out', 'refunding')

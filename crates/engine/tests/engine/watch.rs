@@ -13,18 +13,19 @@ use uuid::Uuid;
 
 use crate::desk::Lie;
 use crate::notices::told;
-use crate::world::World;
+use crate::world::{World, at};
 
 settle_testing::on_both_stores! {
     a_payment_past_its_corridors_limit_is_told_once,
     a_wallet_out_of_gas_is_told_until_it_is_filled,
     an_open_circuit_is_told_when_it_opens,
+    a_clock_that_was_ahead_hides_nobody_who_is_late,
     who_has_not_the_job_tells_nothing,
     another_memory_of_a_provider_is_told_once_for_each_change,
 }
 
 /// More failures in a row than open a circuit.
-const FAILURES: usize = 6;
+const FAILURES: u32 = 6;
 
 fn watch(world: &World) -> Watch {
     let entropy = Arc::new(SeededEntropy::new(7));
@@ -95,6 +96,26 @@ async fn a_wallet_out_of_gas_is_told_until_it_is_filled(scratch: ScratchStore) {
     assert_eq!(kinds(&told(&world).await), [(AlertKind::ProviderOutOfGas, "desk", 1)], "empty again");
 }
 
+async fn a_clock_that_was_ahead_hides_nobody_who_is_late(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor("BRL", "USDC", "0").await;
+    let watch = watch(&world);
+    world.clock.set(at(7_200));
+    world.desk.lies(settle_provider::wire::OperationKind::Payout, &[Lie::Pending]);
+    let ahead = world.receive(world.order("ahead", "USDC")).await.unwrap();
+    world.go(ahead).await;
+    pass(&world, Duration::from_mins(15));
+    watch.look().await.unwrap();
+    assert_eq!(kinds(&told(&world).await), [(AlertKind::PaymentBlocked, "paying_out", 1)]);
+    world.clock.set(at(60));
+    let second = world.receive(world.order("in time", "USDC")).await.unwrap();
+    watch.look().await.unwrap();
+    pass(&world, Duration::from_mins(16));
+    watch.look().await.unwrap();
+    let alerts = told(&world).await;
+    assert_eq!(alerts.iter().map(|alert| alert.ids.clone()).collect::<Vec<_>>(), [[second.0]]);
+}
+
 async fn an_open_circuit_is_told_when_it_opens(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let watch = watch(&world);
@@ -106,6 +127,7 @@ async fn an_open_circuit_is_told_when_it_opens(scratch: ScratchStore) {
         station.look_up(OperationId(Uuid::from_u128(1))).await;
     }
     assert!(!station.may_send());
+    assert_eq!((station.unanswered(), station.answered_at()), (FAILURES, Some(at(0))));
     for _ in 0..3 {
         watch.look().await.unwrap();
         pass(&world, Duration::from_mins(1));
@@ -115,6 +137,9 @@ async fn an_open_circuit_is_told_when_it_opens(scratch: ScratchStore) {
     pass(&world, Duration::from_hours(1));
     watch.look().await.unwrap();
     assert_eq!(told(&world).await, [], "it is still the same opening");
+    world.desk.silent(false);
+    station.look_up(OperationId(Uuid::from_u128(1))).await;
+    assert_eq!((station.unanswered(), station.answered_at()), (0, Some(world.clock.now())));
 }
 
 async fn who_has_not_the_job_tells_nothing(scratch: ScratchStore) {

@@ -80,8 +80,8 @@ pub async fn an_operator_finds_payments_by_their_marks(store: &dyn Store) {
     assert_eq!(counts, [count(StateName::Received, 2, 1), count(StateName::Failed, 1, 9)]);
 }
 
-/// A merchant's corridor from BRL to USDC, from now on late after so many seconds.
-async fn late_after(store: &dyn Store, merchant_id: MerchantId, seconds: u64) {
+/// A merchant's corridor from BRL to USDC, from then on late after so many seconds.
+async fn late_after(store: &dyn Store, merchant_id: MerchantId, seconds: u64, made_at: Timestamp) {
     let terms = CorridorTerms {
         incoming: "BRL".parse().unwrap(),
         outgoing: "USDC".parse().unwrap(),
@@ -97,7 +97,7 @@ async fn late_after(store: &dyn Store, merchant_id: MerchantId, seconds: u64) {
         corridor: Corridor::new(terms).unwrap(),
         pricing: CorridorPricing::new("0".parse().unwrap(), None, None).unwrap(),
         made_by: Actor::Command,
-        made_at: at(0),
+        made_at,
     };
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[merchant_id]).await.unwrap();
@@ -124,8 +124,8 @@ async fn standing(
 /// corridor; each is found once by who goes on after the last.
 pub async fn payments_are_late_by_the_newest_terms_of_their_corridor(store: &dyn Store) {
     let (with, without) = (merchant(store).await, merchant(store).await);
-    late_after(store, with, 1_000).await;
-    late_after(store, with, 60).await;
+    late_after(store, with, 1_000, at(0)).await;
+    late_after(store, with, 60, at(75)).await;
     let since = |seconds| move |standing: &mut PaymentStanding| standing.changed_at = at(seconds);
     let first = standing(store, with, "first", since(10)).await;
     let blocked = standing(store, with, "blocked", |standing| {
@@ -143,12 +143,13 @@ pub async fn payments_are_late_by_the_newest_terms_of_their_corridor(store: &dyn
     standing(store, with, "review", |standing| standing.state = StateName::NeedsReview).await;
     let allowed = Duration::from_secs(100);
     let start = (Timestamp::MIN, PaymentId::NIL);
-    assert_eq!(store.payment_late(at(69), start, allowed, 10).await.unwrap(), []);
+    assert_eq!(store.payment_late(at(74), start, allowed, 10).await.unwrap(), []);
     let late = store.payment_late(at(100), start, allowed, 10).await.unwrap();
     let found: Vec<_> = late.iter().map(|late| (late.payment_id, late.late_at)).collect();
     assert_eq!(
         found,
-        [(first.payment_id, at(70)), (blocked.payment_id, at(80)), (other.payment_id, at(100))]
+        [(first.payment_id, at(75)), (blocked.payment_id, at(80)), (other.payment_id, at(100))],
+        "terms make nobody late before they are made"
     );
     let told = &late[1];
     assert_eq!((told.merchant_id, told.state, told.changed_at), (with, StateName::Received, at(20)));
