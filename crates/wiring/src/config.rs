@@ -216,6 +216,8 @@ pub struct Shutdown {
     pub timeout: Duration,
 }
 
+/// The longest wait of the engine that can be set.
+const ENGINE_RETRY_MAX: Duration = Duration::from_hours(1);
 /// The most attempts and the longest attempt that merchants are promised.
 const CONTRACT_ATTEMPTS: u32 = 8;
 const CONTRACT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -258,6 +260,10 @@ impl Config {
         if self.engine.retry_first > self.engine.retry_max {
             return Err("engine.retry_first must not be longer than engine.retry_max".to_owned());
         }
+        if self.engine.retry_max > ENGINE_RETRY_MAX {
+            // What is due much later than that counts as due: the clock has stepped.
+            return Err(format!("engine.retry_max must be at most 1h, not {:?}", self.engine.retry_max));
+        }
         Ok(())
     }
 
@@ -288,6 +294,7 @@ mod tests {
             ),
             ("SETTLE_WEBHOOK__RETRY_FIRST", "2h", "webhook.retry_first must not be longer"),
             ("SETTLE_ENGINE__RETRY_FIRST", "2h", "engine.retry_first must not be longer"),
+            ("SETTLE_ENGINE__RETRY_MAX", "3h", "engine.retry_max must be at most 1h"),
         ] {
             let refused = load(None, &vec![(name.to_owned(), value.to_owned())]).unwrap_err().to_string();
             assert!(refused.contains(words), "{refused}");
