@@ -98,15 +98,17 @@ impl Payment {
         is_astray.then_some(Flag::Astray).or(is_returned.then_some(Flag::Returned))
     }
 
-    /// What the machine needs to know, beside the status of the open operation.
+    /// What the machine needs to know, beside the status of the open operation, and whether that waits to be
+    /// sent.
     #[must_use]
-    pub const fn standing(&self, operation: Option<OperationStatus>) -> Standing {
+    pub const fn standing(&self, operation: Option<OperationStatus>, is_unsent: bool) -> Standing {
         Standing {
             state: self.state,
             reason: self.reason,
             expired_quotes: self.expired_quotes,
             late: self.late,
             operation,
+            is_unsent,
         }
     }
 

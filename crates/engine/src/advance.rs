@@ -123,7 +123,8 @@ impl Advance {
         let tracked = &mut advance.case.operations[place];
         tracked.errand = Errand::Sending;
         if tracked.operation.memory == Memory::NEW {
-            tracked.instance.get_or_insert(instance);
+            // Whatever memory it was prepared for has not got it.
+            tracked.instance = Some(instance);
         }
         advance.learnt.insert(place);
         advance.follow = Follow::Send(place);
@@ -253,7 +254,9 @@ impl Advance {
             bought_amount: None,
             deviation: None,
         };
-        self.case.operations.push(Tracked::new(operation, instance));
+        let is_conversion = operation.request.kind() == OperationKind::Conversion;
+        let promise = self.case.promise().filter(|_| is_conversion);
+        self.case.operations.push(Tracked::new(operation, instance, promise));
         let place = self.case.operations.len() - 1;
         self.prepared.insert(place);
         Ok(place)
@@ -401,7 +404,7 @@ impl Advance {
                 if told.may_send
                     && told.instance.is_some()
                     && self.is_own(place)
-                    && self.case.watched().is_empty() =>
+                    && self.case.doubtful().is_empty() =>
             {
                 self.pay_out(told.instance.clone())
             }

@@ -14,7 +14,7 @@ use settle_domain::operation::{
     GIVEN_UP_WATCHED_FOR, Memory, Operation, OperationKind, OperationRequest, OperationStatus, Promise,
 };
 use settle_domain::payment::{
-    Act, PayIn, Payment, PaymentEvent, PaymentOrder, PaymentState, StateParts, transition,
+    Act, PayIn, Payment, PaymentEvent, PaymentOrder, PaymentState, Standing, StateParts, transition,
 };
 use settle_domain::quoting::ProviderQuote;
 use settle_domain::time::Timestamp;
@@ -26,8 +26,8 @@ use tokio::time::Instant;
 mod stored;
 
 use stored::{
-    StoredLate, StoredMemory, StoredOffer, StoredOrder, StoredPricing, StoredProgress, StoredQuote,
-    StoredSplit,
+    StoredLate, StoredMemory, StoredOffer, StoredOrder, StoredPricing, StoredProgress, StoredPromise,
+    StoredQuote, StoredSplit,
 };
 
 /// A payment in hand.
@@ -61,6 +61,10 @@ pub struct Tracked {
     pub errand: Errand,
     /// The provider's memory that the operation was first sent to, once that is known.
     pub instance: Option<String>,
+    /// What the quote of a conversion promised. A later one has a quote of its own.
+    pub promise: Option<Promise>,
+    /// How old it was when people gave it up, by the database's clock.
+    pub given_up_after: Option<Duration>,
     /// How old it was, by the database's clock, when it was read.
     pub age: Duration,
     /// When it was read.
@@ -86,9 +90,10 @@ pub enum Errand {
 impl Tracked {
     /// A new operation, which is sent as soon as it is committed.
     #[must_use]
-    pub fn new(operation: Operation, instance: Option<String>) -> Tracked {
+    pub fn new(operation: Operation, instance: Option<String>, promise: Option<Promise>) -> Tracked {
         let (age, read_at) = (Duration::ZERO, Instant::now());
-        Tracked { operation, errand: Errand::Sending, instance, age, read_at }
+        let (errand, given_up_after) = (Errand::Sending, None);
+        Tracked { operation, errand, instance, promise, given_up_after, age, read_at }
     }
 
     /// How old the operation is, by the database's clock.
@@ -164,6 +169,8 @@ impl Tracked {
             provider_reference: self.operation.provider_reference.clone(),
             bought_amount: self.operation.bought_amount,
             deviation: self.operation.deviation.clone(),
+            promise: self.promise.map(StoredPromise::of),
+            given_up_after_seconds: self.given_up_after.map(|age| age.as_secs()),
         })
     }
 
@@ -189,8 +196,15 @@ impl Tracked {
             bought_amount: memory.bought_amount,
             deviation: memory.deviation,
         };
-        let (age, read_at) = (row.age, Instant::now());
-        Ok(Tracked { operation, errand: memory.errand, instance: memory.instance, age, read_at })
+        Ok(Tracked {
+            operation,
+            errand: memory.errand,
+            instance: memory.instance,
+            promise: memory.promise.map(StoredPromise::into_domain),
+            given_up_after: memory.given_up_after_seconds.map(Duration::from_secs),
+            age: row.age,
+            read_at: Instant::now(),
+        })
     }
 }
 
@@ -351,11 +365,17 @@ impl Case {
         })
     }
 
-    /// What the quote promised of a conversion.
+    /// What the newest quote promised of a conversion.
     #[must_use]
     pub fn promise(&self) -> Option<Promise> {
         let gross = self.payment.quote.as_ref()?.quote.gross;
         Some(Promise { gross, buy_amount: self.offer.as_ref()?.buy_amount })
+    }
+
+    /// What was promised of this operation. What was prepared before promises were kept has the newest.
+    #[must_use]
+    pub fn promise_of(&self, place: usize) -> Option<Promise> {
+        self.operations[place].promise.or_else(|| self.promise())
     }
 
     /// The operation whose outcome the payment waits for: the last of its kind.
@@ -374,7 +394,7 @@ impl Case {
 
     /// What its state allows an operator to do.
     pub fn allowed_acts(&self) -> impl Iterator<Item = Act> {
-        let standing = self.payment.standing(self.awaited_status());
+        let standing = self.machine_standing();
         Act::all().filter(move |act| transition(&standing, PaymentEvent::Operator(*act)).is_ok())
     }
 
@@ -382,11 +402,21 @@ impl Case {
     /// without the payment.
     #[must_use]
     pub fn questioned(&self) -> Option<usize> {
-        let late = self.payment.late.map(|late| late.kind);
-        let is_late = |tracked: &Tracked| {
-            tracked.operation.memory.is_late && Some(tracked.operation.request.kind()) == late
-        };
-        self.awaited().or_else(|| self.operations.iter().rposition(is_late))
+        self.awaited().or_else(|| {
+            let late = self.payment.late?;
+            // What people have decided about stays late: the one that is in question comes first.
+            let rank = |tracked: &Tracked| match tracked.operation.memory.status {
+                OperationStatus::Succeeded if late.moved => 2,
+                status if status.is_open() && !late.moved => 2,
+                OperationStatus::Returned => 1,
+                _ => 0,
+            };
+            let is_late = |tracked: &Tracked| {
+                tracked.operation.memory.is_late && tracked.operation.request.kind() == late.kind
+            };
+            let places = (0..self.operations.len()).filter(|place| is_late(&self.operations[*place]));
+            places.max_by_key(|place| (rank(&self.operations[*place]), *place))
+        })
     }
 
     /// An operation that has ended, and that its provider hinted at since it was last looked up.
@@ -396,16 +426,26 @@ impl Case {
         self.operations.iter().position(is_hinted)
     }
 
-    /// The operations that are looked up while the payment waits for none: what was given up, for as long as
-    /// that may still move, and what is late, until its outcome is known.
+    /// The operations that nobody waits for and that may still move: what was given up, and what is late,
+    /// until its outcome is known.
+    #[must_use]
+    pub fn doubtful(&self) -> Vec<usize> {
+        let is_doubtful = |tracked: &Tracked| {
+            let memory = tracked.operation.memory;
+            memory.status == OperationStatus::GivenUp || memory.is_late && memory.status.is_open()
+        };
+        (0..self.operations.len()).filter(|place| is_doubtful(&self.operations[*place])).collect()
+    }
+
+    /// Those of them that are looked up while the payment waits for none: what was given up, for some time.
     #[must_use]
     pub fn watched(&self) -> Vec<usize> {
         let is_watched = |tracked: &Tracked| {
-            let memory = tracked.operation.memory;
-            let is_young = tracked.age() < GIVEN_UP_WATCHED_FOR;
-            memory.status == OperationStatus::GivenUp && is_young || memory.is_late && memory.status.is_open()
+            let given_up_after = tracked.given_up_after.unwrap_or_default();
+            let is_young = tracked.age() < given_up_after.saturating_add(GIVEN_UP_WATCHED_FOR);
+            is_young || tracked.operation.memory.status != OperationStatus::GivenUp
         };
-        (0..self.operations.len()).filter(|place| is_watched(&self.operations[*place])).collect()
+        self.doubtful().into_iter().filter(|place| is_watched(&self.operations[*place])).collect()
     }
 
     /// The operation with this id.
@@ -425,6 +465,13 @@ impl Case {
     #[must_use]
     pub fn awaited_status(&self) -> Option<OperationStatus> {
         self.awaited().map(|place| self.operations[place].operation.memory.status)
+    }
+
+    /// What the machine knows of the payment.
+    #[must_use]
+    pub fn machine_standing(&self) -> Standing {
+        let is_unsent = self.awaited().is_some_and(|place| self.operations[place].is_unsent());
+        self.payment.standing(self.awaited_status(), is_unsent)
     }
 }
 

@@ -103,14 +103,11 @@ pub async fn live(means: &Means, mut case: Case, lease: ShardLease) -> Result<()
 impl Means {
     /// Does what is to be done with a case that nobody has in hand. `None` when there is nothing.
     async fn go(&self, case: Case) -> Result<Option<Advance>, LifeError> {
-        let errands = errands(&case);
-        if last_look::begins(&case, errands)
-            && let Some(advance) = self.last_look(&case).await?
-        {
+        if let Some(advance) = self.last_look(&case).await? {
             return Ok(Some(advance));
         }
         let now = self.clock.now();
-        let advance = match errands {
+        let advance = match errands(&case) {
             Errands::Quote => self.quote(case).await?,
             Errands::PayOut => match self.instance(&case).await {
                 Some(instance) => Advance::payout(case, Some(instance), now)?,
@@ -120,10 +117,6 @@ impl Means {
                 let told = self.corridor(&case).await?;
                 let told = self.told(&case, place, told.as_deref());
                 Advance::seen(case, place, Verdict::Unclear, None, &told, now)?
-            }
-            // What was decided within the window may have waited until it was over.
-            Errands::Resend(place) if self.may_be_forgotten(&case, place) => {
-                return self.look_up(case, place).await.map(Some);
             }
             Errands::Resend(place) => match self.instance(&case).await {
                 Some(instance) => Advance::send(case, place, instance, now),
@@ -139,13 +132,6 @@ impl Means {
             Errands::Nothing => Advance::at_rest(case, now),
         };
         Ok(Some(advance))
-    }
-
-    /// Whether an operation may have been executed, and its key be forgotten by now: the same key again might
-    /// be another operation.
-    fn may_be_forgotten(&self, case: &Case, place: usize) -> bool {
-        let memory = case.operations[place].operation.memory;
-        memory.was_unknown && self.told(case, place, None).window == Window::Over
     }
 
     /// The memory of the case's provider, if something may be sent to it.
@@ -197,7 +183,7 @@ impl Means {
         let verdict = match self.station(&case) {
             Some(station) => {
                 let seen = station.send(kind, id, operation.request.body(id).into()).await;
-                words::of_send(seen, &operation.request, case.promise().as_ref())
+                words::of_send(seen, &operation.request, case.promise_of(place).as_ref())
             }
             None => (Verdict::NotSent, None),
         };
@@ -211,7 +197,7 @@ impl Means {
             Some(station) => {
                 station.capabilities().await;
                 let seen = station.look_up(operation.operation_id).await;
-                words::of_look_up(seen, &operation.request, case.promise().as_ref(), instance)
+                words::of_look_up(seen, &operation.request, case.promise_of(place).as_ref(), instance)
             }
             None => (Verdict::LookupFailed, None),
         };
@@ -238,24 +224,53 @@ impl Means {
             return (Verdict::VoidFailed, None);
         }
         let seen = station.void(operation.operation_id).await;
-        words::of_void(seen, &operation.request, case.promise().as_ref(), instance)
+        words::of_void(seen, &operation.request, case.promise_of(place).as_ref(), instance)
     }
 
     async fn judge(
         &self,
         case: Case,
         place: usize,
-        (verdict, report): (Verdict, Option<Report>),
+        word: (Verdict, Option<Report>),
     ) -> Result<Advance, LifeError> {
         let corridor = self.corridor(&case).await?;
         let told = self.told(&case, place, corridor.as_deref());
+        self.judged(case, place, word, &told)
+    }
+
+    /// What was learnt of an operation, by who no longer serves its payment. Of what the payment waits for it
+    /// hears from whoever does: they look at it anew. Of all else it hears now: nobody would ask again.
+    async fn left_behind(
+        &self,
+        case: Case,
+        place: usize,
+        (verdict, report): (Verdict, Option<Report>),
+    ) -> Result<Advance, LifeError> {
+        let corridor = self.corridor(&case).await?;
+        let told = Told { may_send: false, ..self.told(&case, place, corridor.as_deref()) };
         let now = self.clock.now();
-        let mut advance = match Advance::seen(case.clone(), place, verdict, report.as_ref(), &told, now) {
+        if case.awaited() == Some(place) {
+            return Ok(Advance::evidence(case, place, verdict, report.as_ref(), &told, now));
+        }
+        let mut advance = self.judged(case, place, (verdict, report), &told)?;
+        advance.case.due_at = Some(now);
+        Ok(advance)
+    }
+
+    fn judged(
+        &self,
+        case: Case,
+        place: usize,
+        (verdict, report): (Verdict, Option<Report>),
+        told: &Told<'_>,
+    ) -> Result<Advance, LifeError> {
+        let now = self.clock.now();
+        let mut advance = match Advance::seen(case.clone(), place, verdict, report.as_ref(), told, now) {
             Ok(advance) => advance,
             Err(stuck) => {
                 let (merchant, payment) = (case.merchant_id(), case.payment.payment_id);
                 tracing::error!(%stuck, %merchant, %payment, "a payment cannot go on: a person must look");
-                let learnt = Some((place, verdict, report.as_ref(), &told));
+                let learnt = Some((place, verdict, report.as_ref(), told));
                 Advance::failed(case, learnt, self.waits, now)?
             }
         };
@@ -287,11 +302,10 @@ impl Means {
             let operation =
                 evidence.as_ref().map(|(place, ..)| advance.case.operations[*place].operation.operation_id);
             match self.writer.write(Arc::clone(&advance), fence).await {
-                Ok(Written::Done) if fence.is_some() => {
+                Ok(Written::Done) => {
                     report(&advance);
-                    return Ok(Some(advance.committed()));
+                    return Ok(fence.map(|_| advance.committed()));
                 }
-                Ok(Written::Done) => return Ok(None),
                 Ok(Written::Lost) => fence = None,
                 Ok(Written::Stale) => stale += 1,
                 Err(fault) if matches!(*fault, StoreError::Unavailable(_)) => {
@@ -322,9 +336,7 @@ impl Means {
             advance = Arc::new(if fence.is_some() {
                 self.judge(case, place, (verdict, seen)).await?
             } else {
-                let corridor = self.corridor(&case).await?;
-                let told = self.told(&case, place, corridor.as_deref());
-                Advance::evidence(case, place, verdict, seen.as_ref(), &told, self.clock.now())
+                self.left_behind(case, place, (verdict, seen)).await?
             });
         }
     }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use settle_domain::operation::OperationKind;
 use settle_domain::payment::PaymentState;
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::Blocked;
@@ -25,6 +26,8 @@ pub enum Obstacle {
     Paused(ProviderName),
     /// The provider does not accept our credentials, as this process saw last.
     TurnedAway(ProviderName, u16),
+    /// Nothing goes out before the provider has said what became of what people gave up.
+    Unanswered(ProviderName, OperationKind),
 }
 
 impl fmt::Display for Obstacle {
@@ -46,6 +49,9 @@ impl fmt::Display for Obstacle {
                 "provider {name} turns us away ({status}): compare its secret with SETTLE_PROVIDERS__{}__SECRET",
                 name.as_str().to_uppercase()
             ),
+            Obstacle::Unanswered(name, kind) => {
+                write!(formatter, "provider {name} must first say what became of its earlier {kind}")
+            }
         }
     }
 }
@@ -88,6 +94,11 @@ impl Means {
         if pauses.iter().any(|pause| pause.provider == name) {
             return Ok(Some(Obstacle::Paused(name)));
         }
-        Ok(station.turns_away().map(|status| Obstacle::TurnedAway(name, status)))
+        if let Some(status) = station.turns_away() {
+            return Ok(Some(Obstacle::TurnedAway(name, status)));
+        }
+        let held_back_by = self.held_back_by(case);
+        Ok(held_back_by
+            .map(|given_up| Obstacle::Unanswered(given_up.provider.clone(), given_up.request.kind())))
     }
 }

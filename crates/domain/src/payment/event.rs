@@ -130,7 +130,7 @@ pub enum Act {
     Retry,
     /// Pay the whole incoming amount back.
     Refund,
-    /// Stop it while nothing is in flight.
+    /// Stop it while nothing is in flight, or what is to be has not been sent.
     Cancel,
     /// Say that the money came back.
     Returned,

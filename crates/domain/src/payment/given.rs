@@ -39,6 +39,9 @@ pub enum Problem {
     /// So little that no rate can say what it cost.
     #[error("is too little for what was sold")]
     TooLittle,
+    /// The provider's own word is on record.
+    #[error("must be {0}, which the provider says and the books have, or not be given")]
+    OnRecord(Decimal),
 }
 
 /// Checks a reference: of a pay-in, of a destination, or a provider's own.

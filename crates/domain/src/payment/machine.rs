@@ -28,6 +28,8 @@ pub struct Standing {
     pub late: Option<Late>,
     /// The status of its open operation, if it has one.
     pub operation: Option<OperationStatus>,
+    /// Whether nothing of its open operation can have been executed: it waits to be sent.
+    pub is_unsent: bool,
 }
 
 /// What an event changes.
@@ -272,7 +274,15 @@ impl Standing {
         let held = match self.state {
             PaymentState::Failed(_) => return None,
             PaymentState::NeedsReview(_) => self.stopped()?,
-            _ => self.state.held()?,
+            _ => match self.state.flight() {
+                // What its provider never got ends with it.
+                Some(flight) if self.is_unsent => {
+                    let failed = self.not_done(flight, refusal_of(flight.kind));
+                    return Some(Transition { mark: Some(Mark::GivenUp), ..failed });
+                }
+                Some(_) => return None,
+                None => self.state.held()?,
+            },
         };
         let reason = match held {
             Held::Incoming => Reason::ConversionRefused,

@@ -12,7 +12,7 @@ mod table;
 mod walks;
 
 fn standing(state: PaymentState) -> Standing {
-    Standing { state, reason: None, expired_quotes: 0, late: None, operation: None }
+    Standing { state, reason: None, expired_quotes: 0, late: None, operation: None, is_unsent: false }
 }
 
 fn refusal(kind: OperationKind) -> Refusal {
@@ -115,6 +115,24 @@ fn a_person_resolves_what_is_unknown_and_not_what_the_provider_works_on() {
     let not_paid = PaymentEvent::Operator(Act::Resolve(Outcome::NotPaid));
     let after = transition(&Standing { operation: unknown, ..standing(review) }, not_paid).unwrap();
     assert_eq!((after.to, after.mark), (PaymentState::Failed(Held::Outgoing), Some(Mark::GivenUp)));
+}
+
+#[test]
+fn what_its_provider_never_got_can_be_cancelled() {
+    let cancel = PaymentEvent::Operator(Act::Cancel);
+    for (state, held, movement) in [
+        (PaymentState::Converting, Held::Incoming, Movement::AbandonConversion),
+        (PaymentState::PayingOut, Held::Outgoing, Movement::AbandonPayout),
+        (PaymentState::Refunding(Held::Outgoing), Held::Outgoing, Movement::AbandonRefund(Held::Outgoing)),
+    ] {
+        assert!(transition(&standing(state), cancel).is_err(), "{state:?}: it may have been sent");
+        let unsent = Standing { is_unsent: true, ..standing(state) };
+        let after = transition(&unsent, cancel).unwrap();
+        assert_eq!(
+            (after.to, after.movement, after.mark),
+            (PaymentState::Failed(held), movement, Some(Mark::GivenUp))
+        );
+    }
 }
 
 /// Whether the engine may send something for a payment in this state.

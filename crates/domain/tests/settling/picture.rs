@@ -144,7 +144,14 @@ fn arrows() -> BTreeMap<(StateName, StateName), Arrow> {
     };
     for state in PaymentState::ALL {
         for expired_quotes in [0, EXPIRED_QUOTES_MAX - 1] {
-            let standing = Standing { state, reason: None, expired_quotes, late: None, operation: None };
+            let standing = Standing {
+                state,
+                reason: None,
+                expired_quotes,
+                late: None,
+                operation: None,
+                is_unsent: false,
+            };
             for event in PaymentEvent::all().into_iter().filter(|event| !is_late(*event)) {
                 let Ok(after) = transition(&standing, event) else { continue };
                 let (from, to) = (state.name(), after.to.name());

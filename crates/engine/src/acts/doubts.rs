@@ -111,7 +111,7 @@ async fn asked(means: &Means, case: &Case, place: usize) -> Word {
     let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
     let Some(station) = means.providers.find(&operation.provider) else { return (Seen::LookupFailed, None) };
     match timeout(ANSWER_WAIT, station.look_up(operation.operation_id)).await {
-        Ok(seen) => words::of_look_up(seen, &operation.request, case.promise().as_ref(), instance),
+        Ok(seen) => words::of_look_up(seen, &operation.request, case.promise_of(place).as_ref(), instance),
         Err(_) => (Seen::LookupFailed, None),
     }
 }

@@ -3,7 +3,7 @@
 use settle_domain::actor::Actor;
 use settle_domain::ledger::Held;
 use settle_domain::money::Decimal;
-use settle_domain::operation::{Memory, OperationKind, OperationRequest, OperationStatus, Report, Seen};
+use settle_domain::operation::{Memory, OperationRequest, OperationStatus, Report, Seen};
 use settle_domain::payment::{
     Act, FieldFault, Mark, Outcome, PaymentEvent, PaymentState, Problem, Review, checked_amount,
 };
@@ -50,7 +50,7 @@ impl Advance {
         let mark = advance.step(PaymentEvent::Operator(deed.act), operation, note)?;
         if let (Some(mark), Some(place)) = (mark, questioned) {
             let tracked = &mut advance.case.operations[place];
-            let is_unsent = tracked.is_unsent();
+            let (is_unsent, age) = (tracked.is_unsent(), tracked.age());
             tracked.operation.memory = mark.apply(tracked.operation.memory);
             tracked.errand = match mark {
                 Mark::Succeeded | Mark::Adopted(_) => Errand::None,
@@ -59,13 +59,24 @@ impl Advance {
                     tracked.operation.memory.status = OperationStatus::Refused;
                     Errand::None
                 }
-                Mark::GivenUp => Errand::LookUp,
+                Mark::GivenUp => {
+                    tracked.given_up_after = Some(age);
+                    Errand::LookUp
+                }
             };
             advance.learnt.insert(place);
-            if mark == Mark::Adopted(OperationKind::Conversion) {
+            let operation = &advance.case.operations[place].operation;
+            let payment = &mut advance.case.payment;
+            match (mark, &operation.request) {
                 // What it bought lies there, whoever the payment was bound to meanwhile.
-                advance.case.payment.provider =
-                    Some(advance.case.operations[place].operation.provider.clone());
+                (Mark::Adopted(_), OperationRequest::Conversion { .. }) => {
+                    payment.provider = Some(operation.provider.clone());
+                }
+                // It was paid there, wherever a retry was to pay it meanwhile.
+                (Mark::Adopted(_), OperationRequest::Payout { destination_reference, .. }) => {
+                    payment.order.destination_reference.clone_from(destination_reference);
+                }
+                _ => {}
             }
         }
         if deed.act == Act::Retry && advance.case.payment.state == PaymentState::Received {
@@ -150,15 +161,21 @@ impl Advance {
         told: Option<&Told<'_>>,
     ) -> Result<(), Stuck> {
         let operation = &mut self.case.operations[place].operation;
-        if deed.provider_reference.is_some() {
+        let is_done = operation.memory.status == OperationStatus::Succeeded;
+        // What its provider says of what it did stays, also in the books.
+        if deed.provider_reference.is_some() && !(is_done && operation.provider_reference.is_some()) {
             operation.provider_reference.clone_from(&deed.provider_reference);
         }
         // If another conversion has served the payment, the late one stays the house's.
         let is_houses = self.case.payment.state == PaymentState::NeedsReview(Review::Halted(Held::Outgoing));
         if outcome == Outcome::Converted && !is_houses {
+            let known = operation.bought_amount.filter(|_| is_done);
             let bought = deed.amount.or(operation.bought_amount);
             let bought = bought.ok_or(Stuck::Lacking("the amount that was bought"))?;
             let bought = checked_amount("amount", bought, self.case.payment.order.outgoing)?;
+            if let Some(known) = known.filter(|known| *known != bought) {
+                return Err(FieldFault { field: "amount", problem: Problem::OnRecord(known) }.into());
+            }
             operation.bought_amount = Some(bought);
             let frozen = self.case.payment.quote.ok_or(Stuck::Lacking("its frozen amounts"))?;
             let corridor = told.and_then(|told| told.corridor).ok_or(Stuck::Lacking("its corridor"))?;

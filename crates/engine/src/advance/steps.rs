@@ -32,7 +32,7 @@ impl Advance {
         note: Option<&str>,
     ) -> Result<Option<Mark>, Stuck> {
         let from = self.case.payment.state;
-        let standing = self.case.payment.standing(self.case.awaited_status());
+        let standing = self.case.machine_standing();
         let Transition { to, reason, movement, expired_quotes, late, mark, alerts } =
             transition(&standing, event)?;
         let mut books = self.case.payment.books();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use settle_domain::ledger::Held;
 use settle_domain::money::{Asset, Decimal};
-use settle_domain::operation::OperationKind;
+use settle_domain::operation::{OperationKind, Promise};
 use settle_domain::quote::{FixedSide, Quote};
 use settle_domain::quoting::{FrozenQuote, ProviderQuote, Split};
 use settle_domain::time::Timestamp;
@@ -167,4 +167,26 @@ pub(super) struct StoredMemory {
     pub(super) bought_amount: Option<Decimal>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) deviation: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) promise: Option<StoredPromise>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) given_up_after_seconds: Option<u64>,
+}
+
+/// What the quote of a conversion promised, in the store.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StoredPromise {
+    pub(super) gross: Decimal,
+    pub(super) buy_amount: Decimal,
+}
+
+impl StoredPromise {
+    pub(super) fn of(Promise { gross, buy_amount }: Promise) -> StoredPromise {
+        StoredPromise { gross, buy_amount }
+    }
+
+    pub(super) fn into_domain(self) -> Promise {
+        let StoredPromise { gross, buy_amount } = self;
+        Promise { gross, buy_amount }
+    }
 }

@@ -6,13 +6,15 @@
 use std::time::Duration;
 
 use settle_domain::ledger::Held;
-use settle_domain::operation::{Answer, Judgement, Memory, OperationKind, OperationStatus, Seen as Verdict};
+use settle_domain::operation::{
+    Answer, Judgement, Memory, Operation, OperationKind, OperationStatus, Seen as Verdict,
+};
 use settle_domain::payment::PaymentState;
 use settle_domain::reason::Blocked;
 use settle_provider::seen::Seen;
-use settle_provider::wire::Operation;
+use settle_provider::wire;
 
-use super::{Errands, LifeError, Means};
+use super::{Errands, LifeError, Means, errands};
 use crate::advance::Advance;
 use crate::case::Case;
 use crate::words;
@@ -21,9 +23,21 @@ use crate::words;
 /// be gone for good.
 const SILENCE_MAX: Duration = Duration::from_hours(1);
 
+/// The operations that are asked about before something goes out in their place: none if nothing does.
+fn looks(case: &Case) -> Vec<usize> {
+    if !begins(case) {
+        return Vec::new();
+    }
+    let is_moot = |place: &usize| {
+        let kind = case.operations[*place].operation.request.kind();
+        is_bought(case.payment.state) && kind == OperationKind::Conversion
+    };
+    case.doubtful().into_iter().filter(|place| !is_moot(place)).collect()
+}
+
 /// Whether an operation that nobody has seen yet is about to go out.
-pub(super) fn begins(case: &Case, errands: Errands) -> bool {
-    match errands {
+fn begins(case: &Case) -> bool {
+    match errands(case) {
         Errands::Quote | Errands::PayOut => true,
         Errands::Resend(place) => case.operations[place].operation.memory == Memory::NEW,
         Errands::Lost(_) | Errands::LookUp(_) | Errands::Void(_) | Errands::CatchUp(_) | Errands::Nothing => {
@@ -33,7 +47,7 @@ pub(super) fn begins(case: &Case, errands: Errands) -> bool {
 }
 
 /// Whether nobody answered, or somebody in between.
-const fn is_silence(seen: &Seen<Operation>) -> bool {
+const fn is_silence(seen: &Seen<wire::Operation>) -> bool {
     match seen {
         Seen::NotSent(_) | Seen::NoAnswer(_) | Seen::Blocked { .. } => true,
         Seen::Unusable { status, .. } => *status >= 500,
@@ -50,23 +64,19 @@ impl Means {
     /// What follows if something that was given up has moved after all, or if its provider does not answer
     /// yet. `None` if nothing stands in the way. An answer that says nothing does not: people have decided.
     pub(super) async fn last_look(&self, case: &Case) -> Result<Option<Advance>, LifeError> {
-        for place in case.watched() {
+        for place in looks(case) {
             let tracked = &case.operations[place];
             let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
             let kind = operation.request.kind();
-            if is_bought(case.payment.state) && kind == OperationKind::Conversion {
-                continue;
-            }
             let Some(station) = self.providers.find(&operation.provider) else { continue };
             let seen = station.look_up(operation.operation_id).await;
             if is_silence(&seen) {
-                let is_elsewhere = case.payment.provider.as_ref() != Some(&operation.provider);
-                if is_elsewhere && self.clock.now() >= case.changed_at.plus(SILENCE_MAX) {
-                    continue;
+                if self.waits_for(case, operation) {
+                    return Ok(Some(self.holds_back(case)));
                 }
-                return Ok(Some(self.holds_back(case)));
+                continue;
             }
-            let word = words::of_look_up(seen, &operation.request, case.promise().as_ref(), instance);
+            let word = words::of_look_up(seen, &operation.request, case.promise_of(place).as_ref(), instance);
             let Memory { is_late, status, .. } = operation.memory;
             let is_known = is_late && status == OperationStatus::Unknown;
             match word.0 {
@@ -82,6 +92,21 @@ impl Means {
             }
         }
         Ok(None)
+    }
+
+    /// The operation that people gave up and whose provider must answer before the payment goes on, if it
+    /// waits for one.
+    pub(crate) fn held_back_by<'a>(&self, case: &'a Case) -> Option<&'a Operation> {
+        case.payment.blocked?;
+        let operations = looks(case).into_iter().map(|place| &case.operations[place].operation);
+        let mut known = operations.filter(|operation| self.providers.find(&operation.provider).is_some());
+        known.find(|operation| self.waits_for(case, operation))
+    }
+
+    /// Whether silence about an operation holds back what goes out in its place.
+    fn waits_for(&self, case: &Case, operation: &Operation) -> bool {
+        let is_elsewhere = case.payment.provider.as_ref() != Some(&operation.provider);
+        !is_elsewhere || self.clock.now() < case.changed_at.plus(SILENCE_MAX)
     }
 
     fn holds_back(&self, case: &Case) -> Advance {

@@ -31,7 +31,7 @@ impl Reconciler {
                 None => station.look_up(id).await,
             };
             seen = Some(answer.clone());
-            let (request, promise) = (&tracked.operation.request, case.promise());
+            let (request, promise) = (&tracked.operation.request, case.promise_of(place));
             let (verdict, report) =
                 words::of_look_up(answer, request, promise.as_ref(), tracked.instance.as_deref());
             let corridor = self.means.corridor(&case).await?;

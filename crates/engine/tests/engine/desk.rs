@@ -71,11 +71,19 @@ struct Inner {
     turns_away: Option<u16>,
     /// What it calls its memory, if that is not the first one.
     instance: Option<&'static str>,
+    /// What it buys, and at which rate, if not as ever.
+    buys: Option<(&'static str, &'static str)>,
 }
 
 impl Inner {
     fn instance(&self) -> String {
         self.instance.unwrap_or("one").to_owned()
+    }
+
+    /// How much it buys, and at which rate.
+    fn bought(&self) -> (Decimal, Decimal) {
+        let (amount, rate) = self.buys.unwrap_or(("184.162062", "5.43"));
+        (decimal(amount), decimal(rate))
     }
 }
 
@@ -134,6 +142,11 @@ impl Desk {
         while !is_so(self) {
             asked.changed().await.expect("the desk lives");
         }
+    }
+
+    /// From now on it buys so much, at this rate.
+    pub fn buys(&self, amount: &'static str, rate: &'static str) {
+        self.inner().buys = Some((amount, rate));
     }
 
     /// How many quotes it gave.
@@ -197,7 +210,8 @@ impl Desk {
 impl Inner {
     fn execute(&mut self, kind: OperationKind, id: Uuid, body: &Value, is_short: bool) -> Operation {
         self.executed.push((kind, id));
-        let operation = operation(kind, id, body, OperationStatus::Succeeded, is_short);
+        let mut operation = operation(kind, id, body, OperationStatus::Succeeded, is_short);
+        operation.bought_amount = operation.bought_amount.map(|_| self.bought().0);
         self.known.insert(id, operation.clone());
         operation
     }
@@ -334,11 +348,12 @@ impl Provider for Desk {
         }
         self.inner().quotes += 1;
         self.asked.send_modify(|asked| *asked += 1);
+        let (buy_amount, rate) = self.inner().bought();
         Seen::Answered(Quote {
             quote_id: format!("quote-{}", self.inner().quotes),
             sell_amount: request.sell_amount,
-            buy_amount: decimal("184.162062"),
-            rate: Some(decimal("5.43")),
+            buy_amount,
+            rate: Some(rate),
             expires_at: stamped_at.plus(Duration::from_mins(1)),
             payin_reference: None,
             sell: None,

@@ -42,7 +42,7 @@ async fn assert_halts(world: &World, payment: PaymentId, act: Act, code: ErrorCo
 }
 
 /// The provider falls silent, and two people say that the payout was not made.
-async fn give_up_in_silence(world: &World, payment: PaymentId) {
+pub async fn give_up_in_silence(world: &World, payment: PaymentId) {
     world.desk.deaf(true);
     world.desk.silent(true);
     act_now(world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await.unwrap();

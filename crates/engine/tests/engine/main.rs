@@ -22,6 +22,7 @@ mod crowds;
 mod damaged;
 mod desk;
 mod doubts;
+mod elsewhere;
 mod groups;
 mod hints;
 mod memories;

@@ -2,19 +2,23 @@
 
 use settle_domain::actor::Actor;
 use settle_domain::ids::PaymentId;
-use settle_domain::payment::StateName;
+use settle_domain::payment::{Act, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::seams::Clock;
+use settle_engine::acts::People;
 use settle_store::ProviderPause;
 use settle_store::conformance::ScratchStore;
 
+use crate::acts::act_now;
 use crate::desk::Lie;
+use crate::doubts::give_up_in_silence;
 use crate::world::World;
 
 settle_testing::on_both_stores! {
     a_provider_that_the_settings_do_not_have_is_named,
     a_paused_provider_stands_in_the_way_of_what_is_to_be_sent,
     a_provider_that_turns_us_away_is_named,
+    a_provider_that_must_say_what_became_of_what_was_given_up_is_named,
 }
 
 async fn obstacle(world: &World, payment: PaymentId) -> Option<String> {
@@ -65,5 +69,21 @@ async fn a_provider_that_turns_us_away_is_named(scratch: ScratchStore) {
     assert_eq!(obstacle(&world, payment).await.as_deref(), Some(words));
     world.desk.turn_away(false);
     assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Completed);
+    assert_eq!(obstacle(&world, payment).await, None);
+}
+
+async fn a_provider_that_must_say_what_became_of_what_was_given_up_is_named(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    give_up_in_silence(&world, payment).await;
+    assert_eq!(obstacle(&world, payment).await, None, "nothing is to go out");
+    act_now(&world, payment, Act::Refund, People::Two).await.unwrap();
+    world.go(payment).await;
+    let words = "provider desk must first say what became of its earlier payout";
+    assert_eq!(obstacle(&world, payment).await.as_deref(), Some(words));
+    world.desk.deaf(false);
+    world.desk.silent(false);
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Refunded);
     assert_eq!(obstacle(&world, payment).await, None);
 }

@@ -15,6 +15,7 @@ use crate::world::World;
 settle_testing::on_both_stores! {
     a_lost_answer_is_told_and_how_it_was_found,
     what_is_sent_again_is_told,
+    a_refusal_that_proves_nothing_is_told_once,
     the_provider_s_own_words_are_told,
     who_is_overruled_is_told_and_named,
     what_follows_an_operator_s_word_is_the_engine_s_to_send,
@@ -45,6 +46,18 @@ async fn what_is_sent_again_is_told(scratch: ScratchStore) {
     world.go(payment).await;
     assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Completed);
     assert_eq!(world.notes(payment).await, [NO_ANSWER, "it was sent again under the same key"]);
+}
+
+/// The first send may still be executed: that the second was refused ends nothing.
+async fn a_refusal_that_proves_nothing_is_told_once(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped, Lie::Refuse, Lie::Refuse, Lie::Refuse]).await;
+    world.go(payment).await;
+    for _ in 0..3 {
+        assert_eq!(world.go_when_due(payment).await.standing.state, StateName::PayingOut);
+        assert_eq!(world.notes(payment).await, [NO_ANSWER]);
+    }
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Completed);
 }
 
 async fn the_provider_s_own_words_are_told(scratch: ScratchStore) {

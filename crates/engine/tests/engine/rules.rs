@@ -6,6 +6,7 @@ use std::time::Duration;
 use settle_domain::ledger::Held;
 use settle_domain::operation::OperationStatus;
 use settle_domain::payment::{Act, Outcome, PaymentState, StateName};
+use settle_engine::case::Case;
 use settle_engine::life::{Errands, errands};
 use settle_provider::provider::Provider;
 use settle_provider::wire::OperationKind as Asked;
@@ -87,6 +88,17 @@ async fn one_asks_what_a_provider_can_do_and_the_others_wait_for_it() {
     assert_eq!(world.desk.questions(), 1);
 }
 
+/// What is done at two versions of a case whose last two operations are so many days old.
+fn looks_at(case: &mut Case, ages: [u64; 2]) -> [Errands; 2] {
+    for (tracked, days) in case.operations[1..].iter_mut().zip(ages) {
+        tracked.age = Duration::from_hours(24 * days);
+    }
+    [2, 3].map(|version| {
+        case.payment.version = version;
+        errands(case)
+    })
+}
+
 /// Two payouts that were given up, one after the other: an old one does not keep the engine from looking the
 /// other up, and when both are old nobody asks any more.
 #[tokio::test]
@@ -100,16 +112,10 @@ async fn what_was_given_up_is_looked_up_in_turn_and_for_thirty_days() {
     for tracked in &mut case.operations[1..] {
         tracked.operation.memory.status = OperationStatus::GivenUp;
     }
-    let mut looks = |ages: [u64; 2]| {
-        for (tracked, days) in case.operations[1..].iter_mut().zip(ages) {
-            tracked.age = Duration::from_hours(24 * days);
-        }
-        [2, 3].map(|version| {
-            case.payment.version = version;
-            errands(&case)
-        })
-    };
+    let mut looks = |ages| looks_at(&mut case, ages);
     assert_eq!(looks([1, 1]), [Errands::LookUp(1), Errands::LookUp(2)]);
     assert_eq!(looks([31, 29]), [Errands::LookUp(2); 2]);
     assert_eq!(looks([31, 31]), [Errands::Nothing; 2]);
+    case.operations[1].given_up_after = Some(Duration::from_hours(24 * 2));
+    assert_eq!(looks_at(&mut case, [31, 31]), [Errands::LookUp(1); 2], "from when it was given up");
 }

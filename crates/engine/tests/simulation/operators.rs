@@ -64,6 +64,12 @@ impl Operator {
             PaymentState::Received | PaymentState::Quoted | PaymentState::Converted if drawn < 3 => {
                 Act::Cancel
             }
+            // What its provider never got; meanwhile the engine may send it.
+            PaymentState::Converting | PaymentState::PayingOut | PaymentState::Refunding(_)
+                if drawn < 6 && case.allowed_acts().any(|act| act == Act::Cancel) =>
+            {
+                Act::Cancel
+            }
             PaymentState::NeedsReview(_) if case.awaited().is_none() && case.payment.late.is_none() => {
                 *chance.pick(&[Act::Retry, Act::Refund, Act::Cancel])
             }
@@ -94,13 +100,7 @@ impl Operator {
 
     /// What became of the operation that the payment waits for, or that moved without it.
     fn outcome(&self, case: &Case) -> Option<(Outcome, Option<settle_domain::money::Decimal>)> {
-        let place = case.awaited().or_else(|| {
-            let late = case.payment.late?;
-            case.operations.iter().rposition(|tracked| {
-                tracked.operation.memory.is_late && tracked.operation.request.kind() == late.kind
-            })
-        })?;
-        let operation = &case.operations[place].operation;
+        let operation = &case.operations[case.questioned()?].operation;
         let (done, not_done) = match operation.request.kind() {
             OperationKind::Conversion => (Outcome::Converted, Outcome::NotConverted),
             OperationKind::Payout => (Outcome::Paid, Outcome::NotPaid),

@@ -52,7 +52,7 @@ enum Action {
     },
     /// Pay the whole incoming amount of a failed payment back
     Refund(Act),
-    /// Stop a payment of which nothing is in flight
+    /// Stop a payment of which nothing was sent, or nothing is in flight
     Cancel(Act),
     /// Say that what was paid out came back
     Returned(Act),

@@ -103,7 +103,7 @@ acts! {
     retry_payment, "/operator/v1/merchants/{merchant_id}/payments/{payment_id}/retry", "retryPayment", Act::Retry;
     /// Pay the whole incoming amount of a failed payment back
     refund_payment, "/operator/v1/merchants/{merchant_id}/payments/{payment_id}/refund", "refundPayment", Act::Refund;
-    /// Stop a payment of which nothing is in flight
+    /// Stop a payment of which nothing was sent, or nothing is in flight
     cancel_payment, "/operator/v1/merchants/{merchant_id}/payments/{payment_id}/cancel", "cancelPayment", Act::Cancel;
     /// Say that what was paid out came back
     return_payment, "/operator/v1/merchants/{merchant_id}/payments/{payment_id}/returned", "returnPayment",

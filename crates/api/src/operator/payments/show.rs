@@ -45,8 +45,11 @@ pub(in super::super) struct Payment {
     /// something moved after the payment had gone on without it.
     #[schema(required, value_type = Option<String>)]
     flag: Option<Flag>,
+    /// Whether the money came back after the end, as its provider or an operator said.
+    returned: bool,
     /// What keeps it from going on until a person mends it, in words: a provider that the settings of this
-    /// process do not have, that an operator has paused, or that does not accept our credentials.
+    /// process do not have, that an operator has paused, that does not accept our credentials, or that must
+    /// first say what became of what people gave up.
     #[schema(required, examples("provider bank is paused by an operator: settle provider resume bank"))]
     obstacle: Option<String>,
     #[schema(value_type = String, format = DateTime)]
@@ -266,6 +269,7 @@ pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result
         reason: payment.reason,
         blocked: payment.blocked,
         flag: payment.flag(),
+        returned: payment.state.parts().is_returned,
         obstacle,
         occurred_at: order.occurred_at,
         received_at: payment.received_at,

@@ -179,7 +179,7 @@ impl Walk {
     /// Applies an event, if the machine allows it.
     fn step(&mut self, event: PaymentEvent, bought: Decimal, excess: Option<Decimal>) {
         let before = self.payment.state;
-        let standing = self.payment.standing(before.awaits().map(|_| OperationStatus::Unknown));
+        let standing = self.payment.standing(before.awaits().map(|_| OperationStatus::Unknown), false);
         let Ok(after) = transition(&standing, event) else {
             return;
         };

@@ -112,11 +112,11 @@ fn place_of_money(shown: &Value) -> String {
         ("converting", _) => "in flight at the provider, being converted",
         ("converted", _) => "on our outgoing account, reserved for this payment",
         ("paying_out", _) => "in flight to the merchant",
-        ("completed", _) if has_come_back(shown, "payout") => "back with us: the merchant does not have it",
+        ("completed", _) if has_come_back(shown) => "back with us: the merchant does not have it",
         ("completed", _) => "with the merchant",
         ("failed", _) => "with us",
         ("refunding", _) => "in flight back to the payer",
-        ("refunded", _) if has_come_back(shown, "refund") => "back with us: the payer does not have it",
+        ("refunded", _) if has_come_back(shown) => "back with us: the payer does not have it",
         ("refunded", _) => "back at the payer",
         (_, true) => "not where it should be: nothing more is sent until a person decides",
         _ => "not known: nothing more is sent until it is",
@@ -128,10 +128,9 @@ fn place_of_money(shown: &Value) -> String {
     }
 }
 
-/// Whether the money of the last operation of this kind came back, as its provider or an operator said.
-fn has_come_back(shown: &Value, kind: &str) -> bool {
-    let last = list(shown, "operations").iter().rfind(|operation| text(operation, "kind") == kind);
-    last.is_some_and(|operation| text(operation, "status") == "returned")
+/// Whether the money came back after the end, as its provider or an operator said.
+fn has_come_back(shown: &Value) -> bool {
+    shown["returned"] == true
 }
 
 /// What moved, or may move, after the payment had gone on without it.
@@ -148,12 +147,16 @@ impl<'a> Late<'a> {
     }
 
     /// What an operator does about it.
-    fn remedy(self, state: &str, which: &str) -> Option<String> {
+    fn remedy(self, shown: &Value, which: &str) -> Option<String> {
         let Late { kind, moved } = self;
-        let told = match (state, moved) {
+        let told = match (text(shown, "state"), moved) {
             ("completed" | "refunded", true) => format!(
                 "money is astray: the {kind} was made after the payment had gone on without it. Get it back from \
                  whoever has it;\n  nothing more is sent for this payment"
+            ),
+            ("completed" | "refunded", false) if deviates(shown) => format!(
+                "a {kind} that the payment went on without was made, and not as asked: agree with the provider how it is \
+                 made good;\n  nothing more is sent for this payment"
             ),
             ("completed" | "refunded", false) => format!(
                 "nothing yet: a {kind} that the payment went on without may still be made. The engine looks it up, and \
@@ -251,7 +254,10 @@ fn happened(shown: &Value, step: &Value) -> String {
             _ => format!("it stays {to}{because}"),
         },
         (_, "converting") => "the conversion was prepared and sent".to_owned(),
-        (Some("needs_review"), "converted") => "it turned out that the conversion was done".to_owned(),
+        (Some("needs_review"), "converted") if !list(step, "postings").is_empty() => {
+            "it turned out that the conversion was done".to_owned()
+        }
+        (Some("needs_review"), "converted") => "the payout is made ready again".to_owned(),
         (Some("failed"), "converted") => "the payout is tried again".to_owned(),
         (_, "converted") => "the conversion was done; what was bought is reserved".to_owned(),
         (_, "paying_out") => "the payout was prepared and sent".to_owned(),
@@ -281,11 +287,12 @@ fn happened(shown: &Value, step: &Value) -> String {
 /// Whether the step books what moved after the payment had gone on without it.
 fn moved_late(step: &Value) -> bool {
     let stops = step["to"] == "needs_review" || step["from"] == step["to"];
-    let books = |posting: &Value| {
-        posting["account"] == "inventory"
-            || posting["account"] == "astray" && !text(posting, "amount").starts_with('-')
-    };
-    stops && list(step, "postings").iter().any(books)
+    let postings = list(step, "postings");
+    let touches = |account: &str| postings.iter().any(|posting| posting["account"] == account);
+    let is_astray =
+        |posting: &Value| posting["account"] == "astray" && !text(posting, "amount").starts_with('-');
+    // A refund that is given up moves the inventory too, and sells nothing.
+    stops && (touches("inventory") && touches("exchange") || postings.iter().any(is_astray))
 }
 
 /// Whether the provider says of something that is not ended that it did not do what it was asked.
@@ -325,14 +332,14 @@ fn remedy(shown: &Value) -> String {
         text(shown, "payment_id"),
         shown["version"]
     );
-    if let Some(told) = Late::of(shown).and_then(|late| late.remedy(text(shown, "state"), &which)) {
+    if let Some(told) = Late::of(shown).and_then(|late| late.remedy(shown, &which)) {
         return told;
     }
     match (text(shown, "state"), shown["reason"].as_str(), shown["blocked"].as_str()) {
-        ("completed", ..) if has_come_back(shown, "payout") => {
+        ("completed", ..) if has_come_back(shown) => {
             "the money came back: find out why, and pay it with a new payment".to_owned()
         }
-        ("refunded", ..) if has_come_back(shown, "refund") => {
+        ("refunded", ..) if has_come_back(shown) => {
             "the refund came back: find out why, and pay it back outside of this service".to_owned()
         }
         ("completed", ..) => {
@@ -368,6 +375,9 @@ fn reviewed(shown: &Value, which: &str) -> String {
         Some(&"converted" | &"not_converted") => "conversion",
         Some(&"paid" | &"not_paid") => "payout",
         Some(_) => "refund",
+        None if list(shown, "allowed_acts").is_empty() => {
+            return "nothing: the provider is at it, and its word comes; the engine looks it up".to_owned();
+        }
         None => return stopped(which),
     };
     let offers: Vec<String> = outcomes

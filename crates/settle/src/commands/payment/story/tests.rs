@@ -37,8 +37,41 @@ fn what_moved_without_its_payment_is_told() {
         assert!(moved.contains(words), "{words}: {moved}");
     }
     assert!(!moved.contains("nothing: the payer has it back"), "{moved}");
-    let may_move = told(&refunded(&json!({"kind": "payout", "moved": false})));
+    let mut open = refunded(&json!({"kind": "payout", "moved": false}));
+    let may_move = told(&open);
     assert!(may_move.contains("a payout that the payment went on without may still be made"), "{may_move}");
+    open["operations"] =
+        json!([{"kind": "payout", "attempt": 1, "status": "unknown", "deviation": "paid less"}]);
+    let otherwise = told(&open);
+    assert!(
+        otherwise.contains("a payout that the payment went on without was made, and not as asked"),
+        "{otherwise}"
+    );
+}
+
+#[test]
+fn what_the_provider_is_at_again_is_waited_for() {
+    let mut shown = refunded(&Value::Null);
+    shown["state"] = json!("needs_review");
+    shown["allowed_acts"] = json!([]);
+    let told = told(&shown);
+    assert!(
+        told.contains("nothing: the provider is at it") && !told.contains("settle payment retry"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_refund_that_ended_is_not_called_an_operation_that_was_made() {
+    let mut shown = refunded(&Value::Null);
+    shown["timeline"] = json!([
+        {"at": "2026-11-16T13:00:00Z", "from": "refunding", "to": "needs_review", "by": "engine",
+         "postings": [{"account": "inventory", "asset": "USDC", "amount": "1"}]},
+        {"at": "2026-11-16T14:00:00Z", "from": "needs_review", "to": "converted", "by": "engine", "postings": []},
+    ]);
+    let told = told(&shown);
+    assert!(!told.contains("was made after the payment had gone on"), "{told}");
+    assert!(!told.contains("it turned out that the conversion was done"), "{told}");
 }
 
 #[test]
@@ -46,10 +79,11 @@ fn money_that_came_back_is_not_with_whoever_it_was_sent_to() {
     for (state, kind, who) in [("completed", "payout", "the merchant"), ("refunded", "refund", "the payer")] {
         let mut shown = refunded(&Value::Null);
         shown["state"] = json!(state);
-        let of = |status| json!([{"kind": kind, "status": status, "provider": "desk", "operation_id": "o"}]);
-        shown["operations"] = of("succeeded");
+        shown["operations"] =
+            json!([{"kind": kind, "status": "succeeded", "provider": "desk", "operation_id": "o"}]);
         assert!(told(&shown).contains("nothing: "), "{state}");
-        shown["operations"] = of("returned");
+        // Also when an operator said so, and its provider did not.
+        shown["returned"] = json!(true);
         let told = told(&shown);
         assert!(told.contains(&format!("Money     back with us: {who} does not have it")), "{told}");
         assert!(told.contains("came back: find out why") && !told.contains("nothing: "), "{told}");
