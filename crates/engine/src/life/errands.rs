@@ -58,8 +58,8 @@ fn errand(case: &Case, place: usize) -> Errands {
         Errand::Sending => Errands::Lost(place),
         // What waited to be sent when the payment stopped is not sent.
         Errand::Send if matches!(case.payment.state, PaymentState::NeedsReview(_)) => Errands::LookUp(place),
-        // The same key was to be sent again, and had to wait. Meanwhile the first send may have been executed,
-        // its provider may have got another memory, or the key may be forgotten: a look-up tells.
+        // The same key was to be sent again, and had to wait. Meanwhile the first send may have been
+        // executed, its provider may have got another memory, or the key may be forgotten: a look-up tells.
         Errand::Send if tracked.operation.memory.was_unknown => Errands::LookUp(place),
         Errand::Send => Errands::Resend(place),
         Errand::Void => Errands::Void(place),
