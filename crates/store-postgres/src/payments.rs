@@ -104,18 +104,22 @@ settle_store::statements! {
         ORDER BY merchant_id, payment_id LIMIT $11";
     cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
         SELECT state, count(*), min(changed_at) FROM payments WHERE is_open GROUP BY state";
-    // A payment on its way has a time at which it is due.
+    // On its way it has a time at which it is due. It is late since the first terms as long as the newest.
     cold "a look every minute; a row for each open payment" LATE = "
         SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
             SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
-                   greatest(p.changed_at + coalesce(agreed.alert_after_seconds, $2) * interval '1 second',
-                            agreed.made_at) AS late_at
+                   coalesce(agreed.late_at, p.changed_at + $2 * interval '1 second') AS late_at
             FROM payments AS p
             LEFT JOIN LATERAL (
-                SELECT alert_after_seconds, made_at FROM corridors AS c
+                SELECT min(greatest(c.made_at, p.changed_at + c.alert_after_seconds * interval '1 second'))
+                       AS late_at
+                FROM corridors AS c
                 WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request::json ->> 'incoming_currency'
                   AND c.outgoing = p.request::json ->> 'outgoing_currency'
-                ORDER BY c.version DESC LIMIT 1
+                  AND c.alert_after_seconds >= (
+                      SELECT n.alert_after_seconds FROM corridors AS n
+                      WHERE n.merchant_id = c.merchant_id AND n.incoming = c.incoming
+                        AND n.outgoing = c.outgoing ORDER BY n.version DESC LIMIT 1)
             ) AS agreed ON true
             WHERE p.is_open AND p.due_at IS NOT NULL
               AND p.state IN ('received', 'quoted', 'converting', 'converted', 'paying_out', 'refunding')

@@ -100,15 +100,19 @@ settle_store::statements! {
     cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
         SELECT state, count(*), min(changed_at) FROM payments INDEXED BY payments_open
         WHERE is_open GROUP BY state";
-    // A payment on its way has a time at which it is due.
+    // On its way it has a time at which it is due. It is late since the first terms as long as the newest.
     cold "a look every minute; a row for each open payment" LATE = "
         SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
             SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
                    ifnull((
-                       SELECT max(p.changed_at + 1000000 * alert_after_seconds, made_at) FROM corridors AS c
+                       SELECT min(max(made_at, p.changed_at + 1000000 * alert_after_seconds)) FROM corridors AS c
                        WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request ->> 'incoming_currency'
                          AND c.outgoing = p.request ->> 'outgoing_currency'
-                       ORDER BY c.version DESC LIMIT 1), p.changed_at + 1000000 * ?2) AS late_at
+                         AND c.alert_after_seconds >= (
+                             SELECT alert_after_seconds FROM corridors AS newest
+                             WHERE (newest.merchant_id, newest.incoming, newest.outgoing)
+                                   = (c.merchant_id, c.incoming, c.outgoing) ORDER BY version DESC LIMIT 1)
+                   ), p.changed_at + 1000000 * ?2) AS late_at
             FROM payments AS p INDEXED BY payments_open
             WHERE p.is_open AND p.due_at IS NOT NULL
               AND p.state IN ('received', 'quoted', 'converting', 'converted', 'paying_out', 'refunding')

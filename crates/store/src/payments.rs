@@ -252,8 +252,9 @@ pub trait PaymentReads {
     ) -> StoreResult<Vec<PaymentRow>>;
 
     /// Payments on their way that have been late since after the given time and payment, until now, in that
-    /// order. How long a payment may be in a state is what the newest version of its corridor says, from when
-    /// that was made, or the given time without one.
+    /// order. How long a payment may be in a state is what the newest version of its corridor says, or the
+    /// given time without one. No version makes it late before the version is made, or anew if it was late by
+    /// an older one.
     async fn payment_late(
         &self,
         now: Timestamp,

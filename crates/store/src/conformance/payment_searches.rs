@@ -126,6 +126,7 @@ pub async fn payments_are_late_by_the_newest_terms_of_their_corridor(store: &dyn
     let (with, without) = (merchant(store).await, merchant(store).await);
     late_after(store, with, 1_000, at(0)).await;
     late_after(store, with, 60, at(75)).await;
+    late_after(store, with, 60, at(90)).await;
     let since = |seconds| move |standing: &mut PaymentStanding| standing.changed_at = at(seconds);
     let first = standing(store, with, "first", since(10)).await;
     let blocked = standing(store, with, "blocked", |standing| {
@@ -149,7 +150,7 @@ pub async fn payments_are_late_by_the_newest_terms_of_their_corridor(store: &dyn
     assert_eq!(
         found,
         [(first.payment_id, at(75)), (blocked.payment_id, at(80)), (other.payment_id, at(100))],
-        "terms make nobody late before they are made"
+        "terms make nobody late before they are made, and nobody anew"
     );
     let told = &late[1];
     assert_eq!((told.merchant_id, told.state, told.changed_at), (with, StateName::Received, at(20)));
