@@ -120,7 +120,7 @@ fn health(providers: &[Value]) -> String {
         vec![
             text("name"),
             text("circuit"),
-            text("answered_at"),
+            text("answered_at").chars().take(19).collect(),
             provider["unanswered"].to_string(),
             provider["in_flight"].to_string(),
             is_sandbox.to_owned(),
@@ -128,8 +128,7 @@ fn health(providers: &[Value]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = providers.iter().map(row).collect();
-    let names =
-        ["PROVIDER", "CIRCUIT", "LAST_ANSWER", "UNANSWERED_SINCE", "IN_FLIGHT", "SANDBOX", "PAUSED_BY"];
+    let names = ["PROVIDER", "CIRCUIT", "LAST_ANSWER", "UNANSWERED", "IN_FLIGHT", "SANDBOX", "PAUSED_BY"];
     output::table(&names, &rows)
 }
 

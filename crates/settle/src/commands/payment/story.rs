@@ -263,6 +263,9 @@ fn happened(shown: &Value, step: &Value) -> String {
         (_, "paying_out") => "the payout was prepared and sent".to_owned(),
         (Some("needs_review"), "completed") => format!("it turned out that {COMPLETED}"),
         (_, "completed") => COMPLETED.to_owned(),
+        (Some("received" | "quoted" | "converted"), "failed") if text(step, "by") != "engine" => {
+            "it was cancelled; we hold the money".to_owned()
+        }
         (Some("refunding"), "failed") => format!("the refund failed{because}; we hold the money"),
         (_, "failed") => format!("it failed{because}; we hold the money"),
         (_, "refunding") => "the refund was prepared".to_owned(),

@@ -62,6 +62,19 @@ fn what_the_provider_is_at_again_is_waited_for() {
 }
 
 #[test]
+fn who_cancels_a_payment_is_not_called_a_provider_that_refused() {
+    let mut shown = refunded(&Value::Null);
+    let step = |by: &str| {
+        json!([{"at": "2026-11-16T13:00:00Z", "from": "received", "to": "failed", "by": by,
+                "reason": "conversion_refused"}])
+    };
+    shown["timeline"] = step("operator:1");
+    assert!(told(&shown).contains("it was cancelled; we hold the money (operator:1)"), "{}", told(&shown));
+    shown["timeline"] = step("engine");
+    assert!(told(&shown).contains("it failed (conversion_refused)"), "{}", told(&shown));
+}
+
+#[test]
 fn a_refund_that_ended_is_not_called_an_operation_that_was_made() {
     let mut shown = refunded(&Value::Null);
     shown["timeline"] = json!([
