@@ -115,17 +115,14 @@ impl Advance {
         Ok(advance)
     }
 
-    /// An operation is sent: for the first time, to this memory of the provider, or again with the same key
-    /// and the same bytes.
+    /// An operation that no provider has is sent, to this memory of its provider: for the first time, or
+    /// again after it was turned away.
     #[must_use]
     pub fn send(case: Case, place: usize, instance: String, now: Timestamp) -> Advance {
         let mut advance = Advance::of(case, Actor::Engine, now);
         let tracked = &mut advance.case.operations[place];
         tracked.errand = Errand::Sending;
-        if tracked.operation.memory == Memory::NEW {
-            // Whatever memory it was prepared for has not got it.
-            tracked.instance = Some(instance);
-        }
+        tracked.instance = Some(instance);
         advance.learnt.insert(place);
         advance.follow = Follow::Send(place);
         advance
@@ -342,7 +339,11 @@ impl Advance {
                 None => {}
             }
         }
+        // Whoever sends it now has its answer to come: a look-up meanwhile may be too early to find it.
+        let is_under_way =
+            tracked.errand == Errand::Sending && matches!(seen, Seen::Absent | Seen::LookupFailed);
         tracked.errand = match ruling.next {
+            _ if is_under_way => Errand::Sending,
             Next::Send => Errand::Send,
             Next::LookUp => Errand::LookUp,
             Next::Void => Errand::Void,
@@ -417,6 +418,10 @@ impl Advance {
                     Errand::Send if class == Class::Absent && told.may_send => {
                         self.case.operations[place].errand = Errand::Sending;
                         self.follow = Follow::Send(place);
+                    }
+                    Errand::Send if class == Class::Absent => {
+                        self.case.payment.blocked = Some(Blocked::ProviderUnavailable);
+                        self.wait(told.waits);
                     }
                     Errand::Void => {
                         self.remark(self.case.operations[place].operation.operation_id, remarks::VOIDS);

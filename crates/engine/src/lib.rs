@@ -31,7 +31,8 @@
 //!
 //! **What was learnt is kept.** The shard's token and the payment's version fence a step. If they do not hold
 //! any more, what was learnt of the operation is recorded all the same, and the payment becomes due: whoever
-//! serves it now goes on from there.
+//! serves it now goes on from there. Of what moved without it the payment hears at once, and stops: nobody
+//! would ask about that again.
 
 pub mod acts;
 pub mod advance;

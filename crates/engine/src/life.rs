@@ -235,7 +235,7 @@ impl Means {
     ) -> Result<Advance, LifeError> {
         let corridor = self.corridor(&case).await?;
         let told = self.told(&case, place, corridor.as_deref());
-        self.judged(case, place, word, &told)
+        Ok(self.judged(case, place, word, &told)?)
     }
 
     /// What was learnt of an operation, by who no longer serves its payment. Of what the payment waits for it
@@ -257,13 +257,14 @@ impl Means {
         Ok(advance)
     }
 
-    fn judged(
+    /// What follows from what was seen of an operation. If nothing can, by our own fault, a person must look.
+    pub(crate) fn judged(
         &self,
         case: Case,
         place: usize,
         (verdict, report): (Verdict, Option<Report>),
         told: &Told<'_>,
-    ) -> Result<Advance, LifeError> {
+    ) -> Result<Advance, Stuck> {
         let now = self.clock.now();
         let mut advance = match Advance::seen(case.clone(), place, verdict, report.as_ref(), told, now) {
             Ok(advance) => advance,

@@ -210,8 +210,10 @@ impl Standing {
     /// An operation moves, or may move, without the payment. A final state stays, flagged.
     fn halts(&self, late: Late) -> Transition {
         let late = match self.late {
-            // What is known to have moved outweighs what may move.
-            Some(known) if known.moved && (known.kind != late.kind || !late.moved) => known,
+            // What is known to have moved outweighs what may move, and money that went out a conversion:
+            // whoever says that the conversion was the payment's own lets its payout go out.
+            Some(known) if known.moved && !late.moved => known,
+            Some(known) if known.moved && known.kind != OperationKind::Conversion => known,
             Some(_) | None => late,
         };
         let unknown = late.kind.outcome_unknown();

@@ -221,11 +221,16 @@ fn a_person_decides_about_a_late_operation() {
 fn what_is_known_to_have_moved_outweighs_what_may_move() {
     let late = |kind, moved| Late { kind, moved };
     let (payout, refund) = (OperationKind::Payout, OperationKind::Refund);
+    let conversion = OperationKind::Conversion;
     let state = PaymentState::NeedsReview(Review::Halted(Held::Outgoing));
     for (known, kind, news, expected) in [
         (late(payout, true), refund, News::Revived, late(payout, true)),
         (late(payout, true), payout, News::Revived, late(payout, true)),
         (late(payout, true), refund, News::LateSucceeded, late(payout, true)),
+        (late(payout, true), conversion, News::LateSucceeded, late(payout, true)),
+        (late(conversion, true), payout, News::LateSucceeded, late(payout, true)),
+        (late(conversion, true), refund, News::LateSucceeded, late(refund, true)),
+        (late(conversion, true), payout, News::Revived, late(conversion, true)),
         (late(payout, false), payout, News::LateSucceeded, late(payout, true)),
         (late(payout, false), refund, News::LateSucceeded, late(refund, true)),
         (late(payout, true), payout, News::LateReturned, late(payout, false)),

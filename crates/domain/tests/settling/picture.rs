@@ -150,7 +150,8 @@ fn arrows() -> BTreeMap<(StateName, StateName), Arrow> {
                 expired_quotes,
                 late: None,
                 operation: None,
-                is_unsent: false,
+                // With what cannot have been sent, more can be done.
+                is_unsent: true,
             };
             for event in PaymentEvent::all().into_iter().filter(|event| !is_late(*event)) {
                 let Ok(after) = transition(&standing, event) else { continue };

@@ -19,8 +19,8 @@ use crate::advance::Advance;
 use crate::case::Case;
 use crate::words;
 
-/// How long a provider that is silent holds back what another one is to do: people have decided, and it may
-/// be gone for good.
+/// How long silence holds back what another provider is to do, or what goes out in the place of something
+/// that was given up long ago: people have decided, and no answer may ever come.
 const SILENCE_MAX: Duration = Duration::from_hours(1);
 
 /// The operations that are asked about before something goes out in their place: none if nothing does.
@@ -38,8 +38,7 @@ fn looks(case: &Case) -> Vec<usize> {
 /// Whether an operation that nobody has seen yet is about to go out.
 fn begins(case: &Case) -> bool {
     match errands(case) {
-        Errands::Quote | Errands::PayOut => true,
-        Errands::Resend(place) => case.operations[place].operation.memory == Memory::NEW,
+        Errands::Quote | Errands::PayOut | Errands::Resend(_) => true,
         Errands::Lost(_) | Errands::LookUp(_) | Errands::Void(_) | Errands::CatchUp(_) | Errands::Nothing => {
             false
         }
@@ -71,7 +70,7 @@ impl Means {
             let Some(station) = self.providers.find(&operation.provider) else { continue };
             let seen = station.look_up(operation.operation_id).await;
             if is_silence(&seen) {
-                if self.waits_for(case, operation) {
+                if self.waits_for(case, place) {
                     return Ok(Some(self.holds_back(case)));
                 }
                 continue;
@@ -97,16 +96,18 @@ impl Means {
     /// The operation that people gave up and whose provider must answer before the payment goes on, if it
     /// waits for one.
     pub(crate) fn held_back_by<'a>(&self, case: &'a Case) -> Option<&'a Operation> {
-        case.payment.blocked?;
-        let operations = looks(case).into_iter().map(|place| &case.operations[place].operation);
-        let mut known = operations.filter(|operation| self.providers.find(&operation.provider).is_some());
-        known.find(|operation| self.waits_for(case, operation))
+        case.payment.blocked.filter(|blocked| *blocked == Blocked::ProviderUnavailable)?;
+        let awaited = looks(case).into_iter().filter(|place| self.waits_for(case, *place));
+        let mut operations = awaited.map(|place| &case.operations[place].operation);
+        operations.find(|operation| self.providers.find(&operation.provider).is_some())
     }
 
-    /// Whether silence about an operation holds back what goes out in its place.
-    fn waits_for(&self, case: &Case, operation: &Operation) -> bool {
-        let is_elsewhere = case.payment.provider.as_ref() != Some(&operation.provider);
-        !is_elsewhere || self.clock.now() < case.changed_at.plus(SILENCE_MAX)
+    /// Whether silence about an operation holds back what goes out in its place: of another provider, or of
+    /// what was given up long ago, not for long.
+    fn waits_for(&self, case: &Case, place: usize) -> bool {
+        let provider = &case.operations[place].operation.provider;
+        let is_own = case.payment.provider.as_ref() == Some(provider) && case.watched().contains(&place);
+        is_own || self.clock.now() < case.changed_at.plus(SILENCE_MAX)
     }
 
     fn holds_back(&self, case: &Case) -> Advance {

@@ -4,7 +4,7 @@ use settle_domain::ids::OperationId;
 use settle_store::{CALL_TIMEOUT, OperationRow, StoreError, StoreResult, within};
 
 use super::Reconciler;
-use crate::advance::{Advance, Follow, Told};
+use crate::advance::{Follow, Told};
 use crate::providers::Station;
 use crate::words;
 use crate::writer::Written;
@@ -36,19 +36,10 @@ impl Reconciler {
                 words::of_look_up(answer, request, promise.as_ref(), tracked.instance.as_deref());
             let corridor = self.means.corridor(&case).await?;
             let told = Told { may_send: false, ..self.means.told(&case, place, corridor.as_deref()) };
-            let now = self.means.clock.now();
-            let advance = Advance::seen(case.clone(), place, verdict, report.as_ref(), &told, now);
-            let mut advance = match advance {
-                Ok(advance) => advance,
-                Err(stuck) => {
-                    tracing::error!(%stuck, %merchant, %payment, "a payment cannot go on: a person must look");
-                    let learnt = Some((place, verdict, report.as_ref(), &told));
-                    let failed = Advance::failed(case, learnt, self.means.waits, now);
-                    failed.map_err(|stuck| StoreError::unexpected(stuck.to_string()))?
-                }
-            };
+            let advance = self.means.judged(case.clone(), place, (verdict, report), &told);
+            let mut advance = advance.map_err(|stuck| StoreError::unexpected(stuck.to_string()))?;
             if matches!(advance.follow, Follow::Again | Follow::Void(_)) {
-                advance.case.due_at = Some(now);
+                advance.case.due_at = Some(self.means.clock.now());
             }
             match self.means.writer.write(advance, None).await {
                 Ok(Written::Done) => {

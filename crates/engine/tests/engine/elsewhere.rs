@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use settle_domain::ids::PaymentId;
 use settle_domain::ledger::Late;
-use settle_domain::operation::{OperationKind, OperationStatus};
+use settle_domain::operation::{OperationKind, OperationStatus, Seen, Window};
 use settle_domain::payment::{Act, Flag, Outcome, StateName};
 use settle_engine::acts::{ActError, People, act, hint};
-use settle_engine::advance::Deed;
+use settle_engine::advance::{Advance, Deed, Told};
 use settle_engine::case::Case;
 use settle_engine::life::live;
 use settle_provider::wire::OperationKind as Asked;
@@ -28,6 +28,8 @@ settle_testing::on_both_stores! {
     what_was_paid_to_the_first_destination_is_recorded_there,
     nobody_says_that_something_else_was_bought_than_the_books_have,
     what_its_provider_never_got_is_cancelled,
+    what_is_being_sent_is_not_cancelled,
+    a_payout_that_was_made_outweighs_a_conversion_that_was,
 }
 
 /// Another node takes the shard while this one takes the payment on.
@@ -194,6 +196,57 @@ async fn what_its_provider_never_got_is_cancelled(scratch: ScratchStore) {
     assert_books_agree(&world).await;
 }
 
+/// Reconciliation looks the payout up while it is being sent, and too early to find it.
+async fn what_is_being_sent_is_not_cancelled(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor("BRL", "USDC", "0").await;
+    for (number, seen) in [Seen::Absent, Seen::LookupFailed].into_iter().enumerate() {
+        let payment = world.receive(world.order(&number.to_string(), "USDC")).await.unwrap();
+        world.desk.keep_back(Some(Asked::Payout));
+        let sends = world.desk.sends();
+        let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+        tokio::select! {
+            lived = live(&world.means, case, world.lease()) => panic!("it waits for the provider: {lived:?}"),
+            () = world.desk.until(|desk| desk.sends() == sends + 2) => {}
+        }
+        for seen in [seen, Seen::Absent] {
+            let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+            let (window, waits) = (Window::Open, world.means.waits);
+            let told = Told { window, corridor: None, instance: None, may_send: false, waits };
+            let advance = Advance::seen(case, 1, seen, None, &told, at(1)).unwrap();
+            world.writer.write(advance, None).await.unwrap();
+        }
+        let cancelled = act_now(&world, payment, Act::Cancel, People::One).await;
+        assert!(matches!(cancelled, Err(ActError::Illegal(_))), "{seen:?}: {cancelled:?}");
+        world.desk.keep_back(None);
+        world.go(payment).await;
+        assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Completed);
+    }
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 2);
+}
+
+/// Both had been refused. Whoever says that the conversion was the payment's own would let another payout go
+/// out.
+async fn a_payout_that_was_made_outweighs_a_conversion_that_was(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.lies(Asked::Conversion, &[Lie::Flip(1)]);
+    let payment = world.paying(&[Lie::Flip(0)]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    act_now(&world, payment, Act::Retry, People::One).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed, "converted, and not paid out");
+    assert_eq!(hinted(&world, payment, 0).await, StateName::NeedsReview);
+    assert_eq!(hinted(&world, payment, 2).await, StateName::NeedsReview);
+    assert_eq!(world.desk.executed(Asked::Conversion).len(), 2);
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    assert_eq!(case.payment.late, Some(Late { kind: OperationKind::Payout, moved: true }));
+    let converted = act_now(&world, payment, Act::Resolve(Outcome::Converted), People::One).await;
+    assert!(matches!(converted, Err(ActError::Illegal(_))), "{converted:?}");
+    act_now(&world, payment, Act::Resolve(Outcome::Paid), People::One).await.unwrap();
+    assert_eq!(world.row(payment).await.standing.state, StateName::Completed);
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 1);
+    assert_books_agree(&world).await;
+}
+
 /// A look-up found that the payout can be sent again, and a pause kept it. Then it was executed after all,
 /// and the provider came back with another memory.
 #[tokio::test]
@@ -245,4 +298,19 @@ async fn what_was_given_up_after_a_month_is_looked_up_before_another_is_sent() {
     let sends = world.desk.sends();
     assert_eq!(world.go(payment).await.standing.state, StateName::NeedsReview);
     assert_eq!(world.desk.sends(), sends);
+}
+
+/// The provider serves everything but questions about what is long past.
+#[tokio::test]
+async fn silence_about_what_was_given_up_long_ago_does_not_hold_a_payment_back_for_ever() {
+    let world = World::new(settle_store_sqlite::testing::scratch().await).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    give_up_in_silence(&world, payment).await;
+    world.clock.set(at(31 * 24 * 3_600));
+    act_now(&world, payment, Act::Retry, People::Two).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Converted);
+    world.clock.set(world.means.clock.now().plus(Duration::from_hours(1)));
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed);
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 1);
 }

@@ -6,6 +6,7 @@ use settle_domain::payment::{Act, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::seams::Clock;
 use settle_engine::acts::People;
+use settle_provider::wire::OperationKind as Asked;
 use settle_store::ProviderPause;
 use settle_store::conformance::ScratchStore;
 
@@ -84,6 +85,9 @@ async fn a_provider_that_must_say_what_became_of_what_was_given_up_is_named(scra
     assert_eq!(obstacle(&world, payment).await.as_deref(), Some(words));
     world.desk.deaf(false);
     world.desk.silent(false);
+    world.desk.lies(Asked::Refund, &[Lie::OutOfGas]);
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Refunding);
+    assert_eq!(obstacle(&world, payment).await, None, "it has said so, and turns us away for another reason");
     assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Refunded);
     assert_eq!(obstacle(&world, payment).await, None);
 }

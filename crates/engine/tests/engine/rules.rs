@@ -6,6 +6,7 @@ use std::time::Duration;
 use settle_domain::ledger::Held;
 use settle_domain::operation::OperationStatus;
 use settle_domain::payment::{Act, Outcome, PaymentState, StateName};
+use settle_domain::reason::Blocked;
 use settle_engine::case::Case;
 use settle_engine::life::{Errands, errands};
 use settle_provider::provider::Provider;
@@ -63,7 +64,8 @@ async fn what_waited_to_be_sent_again_is_not_sent_after_the_window() {
     world.go(payment).await;
     let station = world.means.providers.all().next().unwrap().clone();
     station.pause(true);
-    world.go_when_due(payment).await;
+    let blocked = world.go_when_due(payment).await.standing.blocked;
+    assert_eq!(blocked, Some(Blocked::ProviderUnavailable), "show names the pause");
     let (sends, look_ups) = (world.desk.sends(), world.desk.look_ups());
     world.clock.set(at(24 * 3_600));
     station.pause(false);

@@ -179,7 +179,10 @@ impl Walk {
     /// Applies an event, if the machine allows it.
     fn step(&mut self, event: PaymentEvent, bought: Decimal, excess: Option<Decimal>) {
         let before = self.payment.state;
-        let standing = self.payment.standing(before.awaits().map(|_| OperationStatus::Unknown), false);
+        // Whoever cancels what is in flight knows that its provider never got it.
+        let is_unsent = event == PaymentEvent::Operator(Act::Cancel);
+        let status = before.awaits().map(|_| OperationStatus::Unknown);
+        let standing = self.payment.standing(status, is_unsent);
         let Ok(after) = transition(&standing, event) else {
             return;
         };
