@@ -150,8 +150,14 @@ impl Set {
         output::print(format, &printed, || {
             format!("Corridor {incoming} to {outgoing}, version {}, of merchant {merchant_id}", version.0)
         })?;
-        // The settings of the service may have it.
-        if !context.config.providers.contains_key(&provider) {
+        // The settings of the service may have it. Who has no providers here at all has not misspelt one.
+        let providers = &context.config.providers;
+        if providers.is_empty() {
+            let section = provider.as_str().to_uppercase();
+            output::print_note(&format!(
+                "Where the engine runs, SETTLE_PROVIDERS__{section}__URL and SETTLE_PROVIDERS__{section}__SECRET must be set"
+            ))?;
+        } else if !providers.contains_key(&provider) {
             output::print_note(&format!("Warning: {}", Obstacle::Unknown(provider)))?;
         }
         Ok(())

@@ -11,6 +11,7 @@ use settle_testing::binary::{Ran, Settle};
 use settle_testing::serving::{Serving, answer, get, send};
 use settle_wiring::system::SystemClock;
 
+use crate::BINARY;
 use crate::sandbox::Running;
 
 on_both_stores! {
@@ -316,6 +317,19 @@ fn a_corridor_with_an_unknown_provider_says_so(settle: &mut Settle) {
     let terms = ["--fee-percentage", "1.5", "--fee-fixed", "0.25", "--provider", "sandbox"];
     let set = shop.settle.run(&[&["corridor", "set", &shop.merchant, "BRL", "USDC"][..], &terms].concat());
     assert!(set.ok().contains("version 3") && set.stderr.is_empty(), "{set:?}");
+}
+
+/// In a terminal without the service's settings, as in the README.
+#[test]
+fn who_has_no_providers_in_its_settings_is_not_warned() {
+    let settle = Settle::sqlite(BINARY);
+    let merchant = settle.merchant();
+    let terms = ["--fee-percentage", "1.5", "--fee-fixed", "0.25", "--provider", "bank"];
+    let set = settle.run(&[&["corridor", "set", &merchant, "BRL", "USDC"][..], &terms].concat());
+    assert!(set.ok().contains("version 1") && !set.stderr.contains("Warning"), "{set:?}");
+    let words =
+        "Where the engine runs, SETTLE_PROVIDERS__BANK__URL and SETTLE_PROVIDERS__BANK__SECRET must be set";
+    assert!(set.stderr.contains(words), "{set:?}");
 }
 
 fn who_has_another_secret_than_the_provider_is_told_so(settle: &mut Settle) {
