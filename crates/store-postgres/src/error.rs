@@ -9,6 +9,8 @@ use sqlx::error::DatabaseError;
 /// (55P03), a transaction that stood still for too long (25P03), a serialization failure or a deadlock (40),
 /// a server that accepts no writes, because another one does now.
 const PASSING_STATES: [&str; 7] = ["08", "53", "57", LOCKED_STATE, "25P03", "40", READ_ONLY_STATE];
+/// The SQLSTATE of what the role may not do.
+const FORBIDDEN_STATE: &str = "42501";
 /// A lock was not free in time.
 const LOCKED_STATE: &str = "55P03";
 /// The server ended a statement that took too long.
@@ -18,6 +20,12 @@ pub(crate) const READ_ONLY_STATE: &str = "25006";
 
 /// A fault that may pass is `Unavailable`, any other `Unexpected`.
 pub(crate) fn store_error(fault: Error) -> StoreError {
+    if let Error::Database(refused) = &fault
+        && refused.code().as_deref() == Some(FORBIDDEN_STATE)
+    {
+        let said = refused.message();
+        return StoreError::unexpected(format!("{said}: settle doctor names the rights that the role lacks"));
+    }
     let passing = match &fault {
         Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed | Error::Io(_) | Error::Tls(_) => true,
         Error::Database(fault) => {

@@ -51,6 +51,21 @@ pub async fn session(url: &str) -> PgConnection {
     options.connect().await.expect("the database answers")
 }
 
+/// The database of this URL, for a role of its own that may do nothing in it; and the role's name.
+///
+/// # Panics
+///
+/// If the database does not answer.
+pub async fn limited_url(url: &str) -> (String, String) {
+    let schema = url.rsplit('=').next().expect("it names a schema");
+    let role = format!("role_of_{schema}");
+    let sql = format!("CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role}");
+    session(url).await.execute(AssertSqlSafe(sql)).await.expect("the role is made");
+    let separator = url.find("//").expect("a URL") + 2;
+    let host = url[separator..].find('@').map_or(separator, |at| separator + at + 1);
+    (format!("{}{role}@{}", &url[..separator], &url[host..]), role)
+}
+
 /// The URL of a new, empty schema.
 ///
 /// # Panics

@@ -5,7 +5,8 @@ use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
-use settle_testing::binary::{Ran, Settle, keys};
+use settle_store_postgres::testing::{limited_url, scratch_url};
+use settle_testing::binary::{Ran, Settle, block_on, keys};
 use settle_testing::serving::Serving;
 
 use crate::BINARY;
@@ -322,4 +323,19 @@ fn a_file_that_is_no_database_is_named() {
     let ran = settle.run(&["serve"]);
     assert!(ran.stderr.contains("database_url: ") && ran.stderr.contains("notes.db"), "{ran:?}");
     assert!(ran.stderr.contains("not a database"), "{ran:?}");
+}
+
+/// It may not even read which version the schema has.
+#[test]
+fn a_role_that_may_read_nothing_is_told_what_it_lacks() {
+    let url = block_on(scratch_url());
+    let mut settle = Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", &url);
+    settle.run(&["migrate"]).ok();
+    settle.set("SETTLE_DATABASE_URL", &block_on(limited_url(&url)).0);
+    let ran = examine(&mut settle);
+    let findings = findings(&ran);
+    assert_eq!(ran.code, Some(1), "{findings:#?}");
+    let (rights, words) = verdict(&findings, "rights");
+    assert_eq!(rights, "failed");
+    assert!(words.contains("database_grant_missing: as the owner of the tables run GRANT SELECT"), "{words}");
 }
