@@ -342,22 +342,12 @@ impl PaymentWrites for PostgresTx {
         changes: &[PaymentChange],
     ) -> StoreResult<Vec<bool>> {
         self.number.check(lock, changes.iter().map(|change| change.merchant_id))?;
-        let query = sqlx::query(CHANGE)
-            .bind(array(changes, |change| change.merchant_id.0))
-            .bind(array(changes, |change| change.payment_id.0))
-            .bind(array(changes, |change| signed(change.seen)))
-            .bind(array(changes, |change| change.standing.state.as_str()))
-            .bind(array(changes, |change| change.standing.reason.map(Reason::as_str)))
-            .bind(array(changes, |change| change.standing.blocked.map(Blocked::as_str)))
-            .bind(array(changes, |change| change.standing.provider.as_ref().map(ProviderName::as_str)))
-            .bind(array(changes, |change| At(change.standing.changed_at)))
-            .bind(array(changes, |change| change.standing.due_at.map(At)))
-            .bind(array(changes, |change| change.standing.is_open()))
-            .bind(array(changes, |change| change.standing.progress.as_str()))
-            .bind(array(changes, |change| change.flag.map(Flag::as_str)));
-        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        let written: HashSet<(MerchantId, PaymentId)> = rows.iter().map(ids).collect::<StoreResult<_>>()?;
-        Ok(array(changes, |change| written.contains(&(change.merchant_id, change.payment_id))))
+        // A statement changes a row once, and does not say by which of several changes.
+        let key = |change: &PaymentChange| (change.merchant_id, change.payment_id);
+        let mut named = HashSet::new();
+        let firsts: Vec<&PaymentChange> = changes.iter().filter(|change| named.insert(key(change))).collect();
+        let mut written = self.change_firsts(&firsts).await?;
+        Ok(changes.iter().map(|change| written.remove(&key(change))).collect())
     }
 
     async fn payment_step_many(&mut self, lock: &MerchantLock, steps: &[StepRow]) -> StoreResult<()> {
@@ -395,6 +385,28 @@ impl PaymentWrites for PostgresTx {
 }
 
 impl PostgresTx {
+    /// Changes payments, each named once; says which had the version that was seen.
+    async fn change_firsts(
+        &mut self,
+        changes: &[&PaymentChange],
+    ) -> StoreResult<HashSet<(MerchantId, PaymentId)>> {
+        let query = sqlx::query(CHANGE)
+            .bind(array(changes, |change| change.merchant_id.0))
+            .bind(array(changes, |change| change.payment_id.0))
+            .bind(array(changes, |change| signed(change.seen)))
+            .bind(array(changes, |change| change.standing.state.as_str()))
+            .bind(array(changes, |change| change.standing.reason.map(Reason::as_str)))
+            .bind(array(changes, |change| change.standing.blocked.map(Blocked::as_str)))
+            .bind(array(changes, |change| change.standing.provider.as_ref().map(ProviderName::as_str)))
+            .bind(array(changes, |change| At(change.standing.changed_at)))
+            .bind(array(changes, |change| change.standing.due_at.map(At)))
+            .bind(array(changes, |change| change.standing.is_open()))
+            .bind(array(changes, |change| change.standing.progress.as_str()))
+            .bind(array(changes, |change| change.flag.map(Flag::as_str)));
+        let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        rows.iter().map(ids).collect()
+    }
+
     /// Merchants are due no later than their payments.
     async fn draw_forward(&mut self, dues: &[(MerchantId, Option<Timestamp>)]) -> StoreResult<()> {
         let mut first: BTreeMap<MerchantId, Timestamp> = BTreeMap::new();

@@ -281,7 +281,7 @@ pub trait PaymentWrites {
     ) -> StoreResult<Vec<PaymentCreated>>;
 
     /// Changes payments that still have the version that was seen, at most [`PAYMENTS_AT_ONCE_MAX`]. Says in
-    /// their order which have.
+    /// their order which had: of several who saw the same version of a payment, the first.
     async fn payment_change_many(
         &mut self,
         lock: &MerchantLock,

@@ -11,6 +11,7 @@ use settle_engine::acts::{ActError, People, act, hint};
 use settle_engine::advance::{Advance, Deed, Told};
 use settle_engine::case::Case;
 use settle_engine::life::live;
+use settle_engine::writer::Written;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::{ScratchStore, fixtures};
 
@@ -29,6 +30,7 @@ settle_testing::on_both_stores! {
     nobody_says_that_something_else_was_bought_than_the_books_have,
     what_its_provider_never_got_is_cancelled,
     what_is_being_sent_is_not_cancelled,
+    who_sends_and_who_cancels_at_once_are_not_both_heard,
     a_payout_that_was_made_outweighs_a_conversion_that_was,
 }
 
@@ -223,6 +225,21 @@ async fn what_is_being_sent_is_not_cancelled(scratch: ScratchStore) {
         assert_eq!(world.go_when_due(payment).await.standing.state, StateName::Completed);
     }
     assert_eq!(world.desk.executed(Asked::Payout).len(), 2);
+}
+
+/// Both saw the payment as it is, and their transactions are one.
+async fn who_sends_and_who_cancels_at_once_are_not_both_heard(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::OutOfGas]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut);
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    let send = Advance::send(case.clone(), 1, "one".to_owned(), at(1));
+    let cancel = Advance::acted(case, &deed(Act::Cancel), None, at(1)).unwrap();
+    let (sends, cancels) =
+        tokio::join!(world.writer.write(send, world.lease), world.writer.write(cancel, None));
+    assert_eq!((sends.unwrap(), cancels.unwrap()), (Written::Done, Written::Stale));
+    assert_eq!(world.row(payment).await.standing.state, StateName::PayingOut);
+    assert_books_agree(&world).await;
 }
 
 /// Both had been refused. Whoever says that the conversion was the payment's own would let another payout go

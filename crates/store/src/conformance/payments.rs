@@ -228,8 +228,13 @@ pub async fn a_change_needs_the_present_version(store: &dyn Store) {
     assert_eq!(changed, [true, false]);
     let after = PaymentRow { version: 2, standing: standing.clone(), ..first.clone() };
     assert_eq!(store.payment_find(owner, first.payment_id).await.unwrap(), Some(after));
-    assert_eq!(store.payment_find(owner, second.payment_id).await.unwrap(), Some(second));
-    assert_eq!(change(store, &[changed_to(&first, standing)]).await, [false], "seen before");
+    assert_eq!(store.payment_find(owner, second.payment_id).await.unwrap(), Some(second.clone()));
+    assert_eq!(change(store, &[changed_to(&first, standing.clone())]).await, [false], "seen before");
+    let failed = PaymentStanding { state: StateName::Failed, due_at: None, ..standing.clone() };
+    let both = [changed_to(&second, failed.clone()), changed_to(&second, standing)];
+    assert_eq!(change(store, &both).await, [true, false], "two who saw the same");
+    let after = store.payment_find(owner, second.payment_id).await.unwrap().unwrap();
+    assert_eq!((after.version, after.standing), (2, failed));
 }
 
 /// A claim gives what is due, the first due first, without what the engine has in hand.
