@@ -67,8 +67,8 @@ pub enum ActError {
     /// Whoever proposed it cannot approve it.
     #[error("it is your own proposal: somebody else must approve it")]
     OwnProposal,
-    /// Somebody has approved the proposal, or it is older than a day.
-    #[error("the proposal was approved already, or has expired")]
+    /// Somebody has approved the proposal, it is older than a day, or its proposer's token was revoked.
+    #[error("the proposal was approved already, has expired, or its proposer is no operator any more")]
     Expired,
     /// Something is missing.
     #[error("{0}")]

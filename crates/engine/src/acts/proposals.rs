@@ -86,12 +86,22 @@ pub async fn propose(
 /// The proposals that can still be approved, the oldest first, at most so many: somebody has only to say so.
 pub async fn waiting(means: &Means, number: usize) -> StoreResult<Vec<Proposal>> {
     let mut waiting = Vec::new();
+    let revoked = revoked(means).await?;
     for proposal in means.store.proposal_list(means.clock.now(), LOOKED_AT_MAX).await? {
-        if waiting.len() < number && is_as_seen(means, &proposal).await? {
+        let is_valid = !revoked.contains(&proposal.proposed_by);
+        if waiting.len() < number && is_valid && is_as_seen(means, &proposal).await? {
             waiting.push(proposal);
         }
     }
     Ok(waiting)
+}
+
+/// Who is no operator any more: a token is revoked because somebody else may have it, and what it proposed is
+/// nobody's word.
+async fn revoked(means: &Means) -> StoreResult<Vec<Actor>> {
+    let operators = means.store.operator_list().await?;
+    let revoked = operators.into_iter().filter(|operator| operator.revoked_at.is_some());
+    Ok(revoked.map(|operator| Actor::Operator(operator.operator_id)).collect())
 }
 
 /// Whether the payment is as the proposer saw it. Of one that cannot be read nobody can say so.
@@ -114,7 +124,8 @@ pub async fn approve(
     if proposal.proposed_by == by {
         return Err(ActError::OwnProposal);
     }
-    if proposal.approved_by.is_some() || proposal.expires_at <= means.clock.now() {
+    let is_over = proposal.approved_by.is_some() || proposal.expires_at <= means.clock.now();
+    if is_over || revoked(means).await?.contains(&proposal.proposed_by) {
         return Err(ActError::Expired);
     }
     let unreadable = || ActError::Store(Arc::new(StoreError::unexpected("a proposal that cannot be read")));

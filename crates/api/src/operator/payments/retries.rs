@@ -22,7 +22,8 @@ use crate::error::ApiError;
 use crate::http::serialized;
 use crate::refusals::{Documentation, Refusal, responses};
 
-/// Payments that one call retries at most; a second call goes on with the rest.
+/// Payments that one call retries at most. A second call goes on with the rest, and finds those again that were
+/// refused.
 const RETRIED_MAX: u32 = 1_000;
 /// Of them, so many at once.
 const RETRIED_AT_ONCE: usize = 64;
@@ -52,11 +53,11 @@ pub(in super::super) struct RetrySchema {
 /// What became of the payments that were found.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct Retried {
-    /// Those that are on their way again, or with `dry_run` would be.
+    /// Those that are on their way again, or with `dry_run` those that were found: a retry may still be refused.
     payments: Vec<RetriedPayment>,
     /// Those that were not retried, because somebody else had changed them meanwhile or they may not be.
     refused: Vec<RetryRefused>,
-    /// Whether there are more than one call takes.
+    /// Whether there are more than one call takes. Another call finds those again that were refused: narrow it down.
     more: bool,
 }
 
