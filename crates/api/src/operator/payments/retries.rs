@@ -22,8 +22,8 @@ use crate::error::ApiError;
 use crate::http::serialized;
 use crate::refusals::{Documentation, Refusal, responses};
 
-/// Payments that one call retries at most. A second call goes on with the rest, and finds those again that were
-/// refused.
+/// Payments that one call retries at most. A second call goes on with the rest, and finds those again that
+/// were refused.
 const RETRIED_MAX: u32 = 1_000;
 /// Of them, so many at once.
 const RETRIED_AT_ONCE: usize = 64;
@@ -53,11 +53,13 @@ pub(in super::super) struct RetrySchema {
 /// What became of the payments that were found.
 #[derive(Serialize, ToSchema)]
 pub(in super::super) struct Retried {
-    /// Those that are on their way again, or with `dry_run` those that were found: a retry may still be refused.
+    /// Those that are on their way again, or with `dry_run` those that were found: a retry may still be
+    /// refused.
     payments: Vec<RetriedPayment>,
     /// Those that were not retried, because somebody else had changed them meanwhile or they may not be.
     refused: Vec<RetryRefused>,
-    /// Whether there are more than one call takes. Another call finds those again that were refused: narrow it down.
+    /// Whether there are more than one call takes. Another call finds those again that were refused: narrow
+    /// it down.
     more: bool,
 }
 
