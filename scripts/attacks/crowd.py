@@ -64,6 +64,56 @@ def crowd(member, number: int, *arguments: object, settle: float = 2.0):
         process.join()
 
 
+class Endpoint:
+    """A merchant's endpoint, in a process of its own, that answers 204 late; it counts its requests."""
+
+    def __init__(self, seconds: float) -> None:
+        self.port, self.requests, self.at_once = (multiprocessing.Value("i", 0) for _ in range(3))
+        self._process = multiprocessing.Process(target=self._main, args=(seconds,), daemon=True)
+
+    def __enter__(self) -> "Endpoint":
+        self._process.start()
+        while not self.port.value:
+            time.sleep(0.05)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.join()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.port.value}/"
+
+    def _main(self, seconds: float) -> None:
+        present = 0
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal present
+            try:
+                await reader.readuntil(b"\r\n\r\n")
+                present += 1
+                self.requests.value += 1
+                self.at_once.value = max(self.at_once.value, present)
+                await asyncio.sleep(seconds)
+                present -= 1
+                writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+                await writer.drain()
+            except (OSError, asyncio.IncompleteReadError):
+                pass
+            finally:
+                writer.close()
+
+        async def run() -> None:
+            raise_files()
+            server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=4096)
+            self.port.value = server.sockets[0].getsockname()[1]
+            await server.serve_forever()
+
+        asyncio.run(run())
+
+
 def has_setting(service, name: str) -> bool:
     """Whether this binary has a setting: an older one is measured without it."""
     return f'"{name}"' in service.run("config", "show", "--json")

@@ -8,11 +8,10 @@ notification arrives, and none of them spent more than one attempt.
 import asyncio
 import http.client
 import json
-import multiprocessing
 import time
 
 import common
-from crowd import SOURCES, connect, crowd
+from crowd import SOURCES, Endpoint, connect, crowd
 
 FILES_MAX = 512
 ENDPOINT_SECONDS = 8
@@ -31,31 +30,6 @@ async def hold(index: int, port: int, number: int) -> None:
     finally:
         for _, writer in held:
             writer.transport.abort()
-
-
-def endpoint(port, requests) -> None:
-    """The merchants' endpoint: it takes its time, and tells its port and how many requests it had."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-            await reader.readexactly(length)
-            requests.value += 1
-            await asyncio.sleep(ENDPOINT_SECONDS)
-            writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
-            await writer.drain()
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    async def run() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=4096)
-        port.value = server.sockets[0].getsockname()[1]
-        await server.serve_forever()
-
-    asyncio.run(run())
 
 
 def faults(port: int) -> int:
@@ -90,18 +64,13 @@ def deliveries(port: int, key: str) -> list[dict]:
 
 def main() -> None:
     given = common.arguments(__doc__, merchants=35, notifications=700, pace=40, held=250)
-    port, requests = multiprocessing.Value("i", 0), multiprocessing.Value("i", 0)
-    process = multiprocessing.Process(target=endpoint, args=(port, requests), daemon=True)
-    process.start()
-    while not port.value:
-        time.sleep(0.05)
     settings = {"SETTLE_WEBHOOK__ALLOW_HTTP": "true", "SETTLE_WEBHOOK__ALLOW_NETWORKS": "127.0.0.0/8"}
-    with common.service(given, **settings) as service:
+    with Endpoint(ENDPOINT_SECONDS) as endpoint, common.service(given, **settings) as service:
         token = service.operator()
         shops = [service.merchant(f"Shop {each}") for each in range(given.merchants)]
         service.files_max = FILES_MAX
         with service.serve() as running:
-            body = {"webhook_url": f"http://127.0.0.1:{port.value}/", "webhook_secret": "hush"}
+            body = {"webhook_url": endpoint.url, "webhook_secret": "hush"}
             for _, key in shops:
                 status, answer = common.call(running.api, "PUT", "/v1/webhook", key, body)
                 assert status == 200, answer
@@ -114,12 +83,11 @@ def main() -> None:
                 known = [each for _, key in shops for each in deliveries(running.api, key)]
                 waiting = any(each["status"] == "pending" for each in known)
             missed = faults(running.operator)
-    process.terminate()
     delivered = sum(each["status"] == "delivered" for each in known)
     spent = [each for each in known if each["attempts"] > 1]
     print(
         f"few files, {FILES_MAX}, {given.held} held, {given.notifications} at {given.pace}/s, {given.store}: {recorded} "
-        f"recorded, {delivered} delivered, {len(spent)} with more than one attempt, {requests.value} requests at the "
+        f"recorded, {delivered} delivered, {len(spent)} with more than one attempt, {endpoint.requests.value} requests at the "
         f"endpoint; {missed} attempts could not be made for want of files; {files} open at the end of the recording"
     )
     if spent or delivered != recorded:

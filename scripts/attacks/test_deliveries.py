@@ -4,12 +4,8 @@
 Bound: another merchant's p99 is at most twice the quiet one, and the endpoint never has more than two at once.
 """
 
-import asyncio
-import multiprocessing
-import time
-
 import common
-from crowd import connect, crowd
+from crowd import Endpoint, connect, crowd
 
 ENDPOINT_SECONDS = 3
 
@@ -29,45 +25,16 @@ async def ask(_index: int, port: int, key: str) -> None:
         writer.transport.abort()
 
 
-def endpoint(port, at_once) -> None:
-    """A merchant's endpoint that answers late; it tells its port and the most requests it had at once."""
-    present = 0
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal present
-        try:
-            while await reader.readuntil(b"\r\n\r\n"):
-                present += 1
-                at_once.value = max(at_once.value, present)
-                await asyncio.sleep(ENDPOINT_SECONDS)
-                present -= 1
-                writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
-                await writer.drain()
-                return
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            writer.close()
-
-    async def run() -> None:
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=4096)
-        port.value = server.sockets[0].getsockname()[1]
-        await server.serve_forever()
-
-    asyncio.run(run())
-
-
 def main() -> None:
     given = common.arguments(__doc__, connections=200, seconds=10)
-    port, at_once = multiprocessing.Value("i", 0), multiprocessing.Value("i", 0)
-    process = multiprocessing.Process(target=endpoint, args=(port, at_once), daemon=True)
-    process.start()
-    while not port.value:
-        time.sleep(0.05)
     settings = {"SETTLE_WEBHOOK__ALLOW_HTTP": "true", "SETTLE_WEBHOOK__ALLOW_NETWORKS": "127.0.0.0/8"}
-    with common.service(given, **settings) as service, service.serve() as running:
+    with (
+        Endpoint(ENDPOINT_SECONDS) as endpoint,
+        common.service(given, **settings) as service,
+        service.serve() as running,
+    ):
         (_, quiet_key), (_, key) = service.merchant("Quiet"), service.merchant("Tester")
-        body = {"webhook_url": f"http://127.0.0.1:{port.value}/", "webhook_secret": "hush"}
+        body = {"webhook_url": endpoint.url, "webhook_secret": "hush"}
         status, answer = common.call(running.api, "PUT", "/v1/webhook", key, body)
         assert status == 200, answer
         quiet = common.measure(running.api, "/v1/webhook", quiet_key, given.seconds)
@@ -76,10 +43,9 @@ def main() -> None:
             attacked = common.measure(running.api, "/v1/webhook", quiet_key, given.seconds)
         print(
             f"test deliveries, {given.connections} callers of one merchant, {given.store}: quiet {quiet.words()}; "
-            f"attacked {attacked.words()}; at the endpoint at once {at_once.value}; "
+            f"attacked {attacked.words()}; at the endpoint at once {endpoint.at_once.value}; "
             f"memory {before:.0f} -> {running.rss_max():.0f} MiB"
         )
-    process.terminate()
 
 
 if __name__ == "__main__":
