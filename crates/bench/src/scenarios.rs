@@ -76,6 +76,8 @@ const CALLERS: usize = 32;
 
 /// Memory that the service may use under load, in MiB.
 const MEMORY_MAX: f64 = 200.0;
+/// How long the outcomes of deliveries that have arrived may take to be recorded.
+const RECORDED_WITHIN: Duration = Duration::from_secs(15);
 
 /// The result of a scenario: its figures, and the data to draw.
 #[derive(Default)]
@@ -178,10 +180,19 @@ impl Setup {
         figures
     }
 
+    /// Waits until no delivery is pending, at most as long as outcomes may take to be recorded.
+    async fn none_pending(&self) -> Result<(), BenchError> {
+        let deadline = Instant::now() + RECORDED_WITHIN;
+        while self.context.store.queue_depth().await?.pending > 0 && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        Ok(())
+    }
+
     /// How many deliveries are in the wrong state: every one must be delivered once the last outcome is
     /// recorded. It counts the rows, and does not trust the totals that the store keeps.
     async fn wrong_states(&self, expected: usize) -> Result<f64, BenchError> {
-        let deadline = Instant::now() + Duration::from_secs(15);
+        let deadline = Instant::now() + RECORDED_WITHIN;
         let filter = DeliveryFilter { status: Some(DeliveryStatus::Delivered), ..DeliveryFilter::default() };
         loop {
             let delivered = self.context.store.delivery_count(&filter).await?;
