@@ -81,6 +81,11 @@ impl AlerterWake {
     pub fn wake(&self) {
         self.0.notify_one();
     }
+
+    /// Waits until somebody does.
+    pub async fn woken(&self) {
+        self.0.notified().await;
+    }
 }
 
 /// Sends alerts. Any number of nodes may run an alerter.
@@ -131,7 +136,7 @@ impl Alerter {
             tokio::select! {
                 biased;
                 () = &mut stop => return,
-                () = self.wake.0.notified(), if failures == 0 => {}
+                () = self.wake.woken(), if failures == 0 => {}
                 () = tokio::time::sleep(wait) => {}
             }
         }

@@ -94,6 +94,18 @@ async fn any_2xx_is_delivered_and_the_request_is_what_was_signed() {
     }
 }
 
+/// What is written in few bytes takes more on the way.
+#[tokio::test]
+async fn a_url_that_is_longer_once_it_is_encoded_is_delivered_to() {
+    let receiver = Receiver::start(response("200 OK", ""), None).await;
+    let url = format!("http://{}/{}", receiver.address, "\u{fc}".repeat(900));
+    let guard = Guard::new(open_policy(), Arc::new(StubResolver::new()));
+    guard.accept(&url).await.unwrap();
+    let attempt = sender(open_policy(), "").attempt(&url, notification()).await.unwrap();
+    assert!(attempt.is_delivered(), "{attempt:?}");
+    assert!(receiver.requests()[0].starts_with(&format!("POST /{} HTTP/1.1", "%C3%BC".repeat(900))));
+}
+
 #[tokio::test]
 async fn anything_but_2xx_is_a_failure_and_redirects_are_not_followed() {
     for status in [302, 304, 400, 401, 404, 410, 429, 500, 503] {

@@ -43,7 +43,8 @@
 //! them. If another process holds the shard, the dispatcher wakes that one, after the commit and not in it,
 //! because PostgreSQL lets transactions that notify commit only one after the other. All of these are hints:
 //! a look every second finds retries and whatever a hint has missed. Due times are the clock of the node that
-//! enqueued: where another node's clock is behind it, a first attempt waits for the next look.
+//! enqueued: where the clock of the node that sends is behind it, a first attempt waits for as long as it is
+//! behind. So nodes keep their clocks together.
 //!
 //! **Clocks step.** A clock that was a day ahead for a moment leaves deliveries that are due in a day. No
 //! wait is so long, so looks and claims take what is due later than [`RetryPolicy::latest`] for due, and a

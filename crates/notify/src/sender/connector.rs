@@ -32,7 +32,11 @@ pub(crate) trait Locate: Send + Sync + 'static {
 #[async_trait]
 impl Locate for Guard {
     async fn addresses(&self, uri: &Uri) -> Result<Vec<SocketAddr>, Failure> {
-        match self.locate(&uri.to_string()).await {
+        // The rest of the URL says nothing of where it is, and is longer here than it was written: its
+        // characters are encoded.
+        let (scheme, authority) = (uri.scheme_str().unwrap_or_default(), uri.authority());
+        let origin = format!("{scheme}://{}/", authority.map_or("", http::uri::Authority::as_str));
+        match self.locate(&origin).await {
             Ok(target) => Ok(target.socket_addresses().collect()),
             Err(LocateFault::Url(fault)) => Err(Failure::Theirs(fault.into())),
             Err(LocateFault::ResolverAway) => Err(Failure::Ours(SendError::Resolver)),

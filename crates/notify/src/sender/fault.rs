@@ -101,7 +101,18 @@ impl Failure {
 
 impl SendError {
     fn of(fault: &io::Error) -> Option<SendError> {
-        let ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+        // No file, no memory, no port, no network, or nothing that may leave this machine: no endpoint says
+        // so. An unreachable host or network may be a router's word.
+        let ours = [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOBUFS,
+            Errno::NOMEM,
+            Errno::ADDRNOTAVAIL,
+            Errno::NETDOWN,
+            Errno::PERM,
+            Errno::ACCESS,
+        ];
         Errno::from_io_error(fault).filter(|number| ours.contains(number)).map(|_| SendError::Resources)
     }
 }
@@ -156,5 +167,28 @@ impl AttemptFault {
             cause = wrapped.map(|wrapped| wrapped as &(dyn Error + 'static)).or_else(|| fault.source());
         }
         AttemptFault::Broken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_this_machine_lacks_is_no_fault_of_an_endpoint() {
+        let is_ours = |number: Errno| {
+            let fault = io::Error::from_raw_os_error(number.raw_os_error());
+            matches!(Failure::of_connecting(&fault), Failure::Ours(_))
+        };
+        for ours in
+            [Errno::MFILE, Errno::NOBUFS, Errno::ADDRNOTAVAIL, Errno::NETDOWN, Errno::PERM, Errno::ACCESS]
+        {
+            assert!(is_ours(ours), "{ours}");
+        }
+        for theirs in
+            [Errno::CONNREFUSED, Errno::CONNRESET, Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::TIMEDOUT]
+        {
+            assert!(!is_ours(theirs), "{theirs}");
+        }
     }
 }
