@@ -15,6 +15,8 @@ const POSTGRES_START_TIMEOUT: Duration = Duration::from_secs(30);
 const POSTGRES_POLL: Duration = Duration::from_millis(50);
 /// How long PostgreSQL may take to end.
 const POSTGRES_STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long it may clean up before somebody goes on all the same.
+const CLEAN_TIMEOUT: Duration = Duration::from_mins(3);
 /// How long one of its programs may take beyond the time that it was given.
 const PROGRAM_TIMEOUT: Duration = Duration::from_mins(2);
 /// Where Debian keeps PostgreSQL's programs.
@@ -127,13 +129,28 @@ impl Postgres {
         rate.ok_or_else(|| BenchError::Failed(format!("pgbench failed: {}", said())))
     }
 
+    /// Waits while the server cleans up behind earlier work, at most for a while.
+    pub(crate) async fn clean(&self) {
+        let deadline = Instant::now() + CLEAN_TIMEOUT;
+        let is_cleaning = |pid| {
+            let title = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            title.starts_with(b"postgres: autovacuum worker")
+        };
+        while self.children().any(is_cleaning) && Instant::now() < deadline {
+            tokio::time::sleep(POSTGRES_POLL).await;
+        }
+    }
+
     /// Processor seconds of the server and its children, including those that have ended.
     pub(crate) fn cpu_seconds(&self) -> f64 {
+        cpu_seconds_with_ended(self.server.id()) + self.children().map(cpu_seconds).sum::<f64>()
+    }
+
+    fn children(&self) -> impl Iterator<Item = u32> {
         let parent = self.server.id();
         let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
         let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let children = pids.filter(|pid| parent_of(*pid) == Some(parent));
-        cpu_seconds_with_ended(parent) + children.map(cpu_seconds).sum::<f64>()
+        pids.filter(move |pid| parent_of(*pid) == Some(parent))
     }
 }
 
