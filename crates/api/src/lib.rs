@@ -50,7 +50,7 @@ pub mod router;
 pub mod server;
 mod settlements;
 mod state;
-mod test_deliveries;
+mod under_way;
 
 pub use health::{Health, Standings};
 pub use language::{Language, Messages, MessagesFault, Wording};

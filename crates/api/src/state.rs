@@ -13,7 +13,7 @@ use settle_store::Store;
 use crate::http::{Answers, EnvelopeState, Lookups, RateLimiter, Tally};
 use crate::language::Messages;
 use crate::limits::Limits;
-use crate::test_deliveries::TestDeliveries;
+use crate::under_way::UnderWay;
 
 /// The parts a merchant API is made from.
 pub struct Parts {
@@ -46,7 +46,8 @@ struct Shared {
     rate_limiter: RateLimiter,
     keys: Lookups<AuthenticatedKey>,
     answers: Answers,
-    tests: TestDeliveries,
+    tests: UnderWay,
+    changes: UnderWay,
     refused: Tally,
 }
 
@@ -57,9 +58,9 @@ impl ApiState {
         let rate_limiter = RateLimiter::new(&parts.limits);
         let keys = Lookups::new(parts.limits.guessing);
         let answers = Answers::new(parts.limits.unread_bytes_max);
-        let tests = TestDeliveries::default();
+        let (tests, changes) = (UnderWay::test_deliveries(), UnderWay::endpoint_changes());
         let refused = EnvelopeState::refused();
-        ApiState(Arc::new(Shared { parts, rate_limiter, keys, answers, tests, refused }))
+        ApiState(Arc::new(Shared { parts, rate_limiter, keys, answers, tests, changes, refused }))
     }
 
     /// What the envelope layer works with.
@@ -84,8 +85,13 @@ impl ApiState {
     }
 
     /// The test deliveries under way.
-    pub(crate) fn tests(&self) -> &TestDeliveries {
+    pub(crate) fn tests(&self) -> &UnderWay {
         &self.0.tests
+    }
+
+    /// The changes of endpoints under way whose URLs are being judged.
+    pub(crate) fn changes(&self) -> &UnderWay {
+        &self.0.changes
     }
 
     /// Counts the requests of each merchant.

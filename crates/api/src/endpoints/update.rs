@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use super::WebhookConfiguration;
 use crate::authentication::Caller;
-use crate::error::BodyFault;
+use crate::error::{BodyFault, RateLimited};
 use crate::http::{read_json, serialized};
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
@@ -119,7 +119,11 @@ impl From<WebhookConfigurationRequest> for EndpointRequest {
 
 operation_errors! {
     /// What a change of the configuration can be refused for.
-    UpdateWebhookError { InvalidBody(fault: BodyFault), Validation(faults: Vec<FieldFault>) }
+    UpdateWebhookError {
+        InvalidBody(fault: BodyFault),
+        Validation(faults: Vec<FieldFault>),
+        Locked(limited: RateLimited),
+    }
 }
 
 /// Change the webhook configuration
@@ -153,7 +157,10 @@ pub async fn update_webhook(
     let request = EndpointRequest::from(request);
     // The guard asks the DNS before the transaction begins: no transaction waits for the network.
     let url_fault = match &request.url {
-        UrlRequest::Set(url) => state.guard.accept(url).await.err().map(url_fault_code),
+        UrlRequest::Set(url) => {
+            let _under_way = state.changes().begin(caller.merchant_id)?;
+            state.guard.accept(url).await.err().map(url_fault_code)
+        }
         UrlRequest::Keep | UrlRequest::Clear => None,
     };
     let mut tx = state.store.begin().await?;

@@ -25,8 +25,9 @@ const REMEMBERED_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
 /// How many credentials that were not right before the service looks up at once.
 const LOOKS_MAX: usize = 8;
 /// How many of them may wait or be looked up at once: in all, of one source, of one that has no guess left.
-const WAITING_MAX: usize = 1_024;
-const WAITING_PER_SOURCE_MAX: usize = 64;
+/// After a start no credential is proven yet, and all callers of a source may come at once.
+const WAITING_MAX: usize = 4_096;
+const WAITING_PER_SOURCE_MAX: usize = 1_024;
 const WAITING_WITHOUT_GUESSES_MAX: usize = 1;
 
 /// The wrong credentials of each source, and the credentials that were right.

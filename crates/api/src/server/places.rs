@@ -1,7 +1,8 @@
 //! The places of a listener: how many connections it serves at once, in all and for each source.
 //!
 //! Nobody holds a place by doing nothing. When a source or the listener is full, a new connection gets the
-//! place of one that waits for its client: the client has not sent a whole head, or does not read its answer.
+//! place of one that waits for its client: the client has not sent a whole head or body, or does not read its
+//! answer. Handlers read a body before they do anything, so whoever waits for one has done nothing yet.
 //! Sources with many connections give first, and of their connections the one that has waited longest.
 //! A request that is being worked on is never cut off; when there are only such, a new connection of a full
 //! source is refused, and at a full listener it waits.
@@ -27,7 +28,7 @@ const STEPS: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u64)]
 enum Phase {
-    /// It waits for the client to send a head, or the rest of what it refused.
+    /// It waits for the client to send a head or a body, or the rest of what it refused.
     Waiting = 0,
     /// It waits for the client to read its answer.
     Blocked = 1,
@@ -236,9 +237,16 @@ impl Place {
         self.change(|phase| phase != Phase::Displaced, Phase::Working)
     }
 
+    /// The handler waits for the client to send more of the body.
+    pub(super) fn wait_for_body(&self) {
+        if self.change(|phase| phase == Phase::Working, Phase::Waiting) {
+            self.places.wake();
+        }
+    }
+
     /// The handler has answered.
     pub(super) fn answer(&self) {
-        self.change(|phase| phase == Phase::Working, Phase::Answering);
+        self.change(|phase| matches!(phase, Phase::Working | Phase::Waiting), Phase::Answering);
     }
 
     /// The kernel has no room for the answer: the client does not read.

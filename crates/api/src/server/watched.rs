@@ -123,7 +123,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-/// A request's body that tells the connection's place when it has been read to its end.
+/// A request's body that tells the connection's place when it is waited for, and when it has been read to its
+/// end.
 pub(super) struct WatchedBody {
     body: Incoming,
     place: Place,
@@ -146,7 +147,14 @@ impl Body for WatchedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+            self.place.wait_for_body();
+            return Poll::Pending;
+        };
+        if !self.place.work() {
+            // Another connection has taken the place: this one ends, and nothing more is done for it.
+            return Poll::Pending;
+        }
         if frame.is_none() || self.body.is_end_stream() {
             self.place.set_sending(false);
         }

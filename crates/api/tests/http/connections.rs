@@ -16,9 +16,12 @@ on_both_stores! {
     more_than_100_headers_are_a_431,
     the_operators_listener_has_the_same_bounds,
     who_sends_no_head_gives_its_place_to_who_does,
+    who_sends_no_body_gives_its_place_to_who_does,
+    a_body_that_comes_in_pieces_is_read_whole,
     who_does_not_read_gives_its_place_to_who_asks,
     a_source_gives_places_of_its_own,
     a_source_for_which_handlers_work_gets_no_more_connections,
+    few_urls_of_a_merchant_are_judged_at_once,
     a_refused_body_is_drained_so_that_the_answer_arrives,
     a_host_is_named_once,
 }
@@ -85,6 +88,42 @@ async fn who_sends_no_head_gives_its_place_to_who_does(mut setup: Setup) {
     slow.read_to_end().await;
 }
 
+/// The head of a change of the endpoint whose body has so many bytes.
+fn put(merchant: &Merchant, length: usize) -> String {
+    format!(
+        "PUT /v1/webhook HTTP/1.1\r\nhost: settle\r\nauthorization: Bearer {}\r\ncontent-length: {length}\r\n\r\n",
+        merchant.key
+    )
+}
+
+async fn who_sends_no_body_gives_its_place_to_who_does(mut setup: Setup) {
+    setup.server.header_timeout = NEVER;
+    setup.limits.body_timeout = NEVER;
+    setup.limits.request_timeout = NEVER;
+    setup.server.connections_max = 2;
+    let merchant = setup.merchant().await;
+    let mut silent = Connection::open(&merchant.service).await;
+    silent.write(put(&merchant, 60_000)).await;
+    let mut slow = Connection::open(&merchant.service).await;
+    slow.write(format!("{}{{", put(&merchant, 60_000))).await;
+    for _ in 0..10 {
+        merchant.get("/v1/webhook").await.ok();
+    }
+    assert_eq!(silent.read_to_end().await, b"");
+    assert_eq!(slow.read_to_end().await, b"");
+}
+
+async fn a_body_that_comes_in_pieces_is_read_whole(setup: Setup) {
+    let merchant = setup.merchant().await;
+    let body = r#"{"webhook_url":null}"#;
+    let mut connection = Connection::open(&merchant.service).await;
+    connection.write(put(&merchant, body.len())).await;
+    for byte in body.chars() {
+        connection.write(byte.to_string()).await;
+    }
+    connection.answer("PUT", "/v1/webhook").await.ok();
+}
+
 async fn who_does_not_read_gives_its_place_to_who_asks(mut setup: Setup) {
     setup.server.write_timeout = NEVER;
     setup.server.connections_max = 1;
@@ -124,6 +163,31 @@ async fn a_source_for_which_handlers_work_gets_no_more_connections(mut setup: Se
     gate.open.notify_one();
     put.await.expect("an answer").ok();
     merchant.get("/v1/webhook").await.ok();
+}
+
+/// Their name servers are silent: other merchants find places all the same.
+async fn few_urls_of_a_merchant_are_judged_at_once(mut setup: Setup) {
+    let gate = std::sync::Arc::new(Gate::default());
+    setup.resolver = Some(gate.clone());
+    let merchant = setup.merchant().await;
+    let mut judged = Vec::new();
+    for _ in 0..8 {
+        judged.push(busy(&merchant, &gate).await);
+    }
+    let body = json!({ "webhook_url": "https://merchant.example/", "webhook_secret": "hush" });
+    let refused = merchant.put("/v1/webhook", &body).await;
+    refused.refused(429, "locked");
+    assert_eq!(
+        refused.header("ratelimit-policy"),
+        Some("\"endpoint-changes\";q=8;qu=\"concurrent-requests\"")
+    );
+    merchant.put("/v1/webhook", &json!({ "webhook_url": null })).await.ok();
+    let other = merchant.service.merchant().await;
+    let others = busy(&other, &gate).await;
+    for put in judged.into_iter().chain([others]) {
+        gate.open.notify_one();
+        put.await.expect("an answer").ok();
+    }
 }
 
 async fn a_refused_body_is_drained_so_that_the_answer_arrives(setup: Setup) {
