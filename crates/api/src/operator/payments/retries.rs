@@ -27,6 +27,8 @@ use crate::refusals::{Documentation, Refusal, responses};
 const RETRIED_MAX: u32 = 1_000;
 /// Of them, so many at once.
 const RETRIED_AT_ONCE: usize = 64;
+/// The last one begins after this part of the time that the answer may take.
+const BEGUN_SHARE: u32 = 3;
 
 /// Which failed payments are retried: what is absent narrows nothing down.
 #[derive(ToSchema)]
@@ -58,8 +60,8 @@ pub(in super::super) struct Retried {
     payments: Vec<RetriedPayment>,
     /// Those that were not retried, because somebody else had changed them meanwhile or they may not be.
     refused: Vec<RetryRefused>,
-    /// Whether there are more than one call takes. Another call finds those again that were refused: narrow
-    /// it down.
+    /// Whether there are more than one call takes, or than it had time for. Another call finds those again
+    /// that were refused: narrow it down.
     more: bool,
 }
 
@@ -133,15 +135,19 @@ pub(in super::super) async fn retry_payments(
         amount: None,
         provider_reference: None,
     };
-    // Side by side, so that many share a commit.
+    // Side by side, so that many share a commit. A provider may have to be asked about each: none is begun
+    // that the answer would not wait for.
+    let number = found.len();
     let outcomes: Vec<_> = stream::iter(found)
+        .take_until(tokio::time::sleep(state.envelope.request_timeout / BEGUN_SHARE))
         .map(|row| retry(&state, row, &deed, dry_run))
         .buffered(RETRIED_AT_ONCE)
         .collect()
         .await;
+    let more = more || outcomes.len() < number;
     let mut retried = Retried { payments: Vec::new(), refused: Vec::new(), more };
     for outcome in outcomes {
-        match outcome? {
+        match outcome {
             Ok(payment) => retried.payments.push(payment),
             Err(refused) => retried.refused.push(refused),
         }
@@ -155,15 +161,18 @@ async fn retry(
     PaymentRow { merchant_id, payment_id, version, .. }: PaymentRow,
     deed: &Deed,
     dry_run: bool,
-) -> Result<Result<RetriedPayment, RetryRefused>, ApiError> {
+) -> Result<RetriedPayment, RetryRefused> {
     let retried = RetriedPayment { merchant_id, payment_id };
     if dry_run {
-        return Ok(Ok(retried));
+        return Ok(retried);
     }
     let payment = (merchant_id, payment_id);
-    match act(&state.means, &state.engine_wake, payment, version, deed, People::One).await {
-        Ok(_) => Ok(Ok(retried)),
-        Err(ActError::Store(fault)) => Err(ApiError::from(&*fault)),
-        Err(fault) => Ok(Err(RetryRefused { merchant_id, payment_id, code: fault.code().as_str() })),
-    }
+    let done = act(&state.means, &state.engine_wake, payment, version, deed, People::One).await;
+    done.map(|_| retried).map_err(|fault| {
+        // What became of the others is told all the same.
+        if let ActError::Store(fault) = &fault {
+            tracing::warn!(%merchant_id, %payment_id, %fault, "a payment could not be retried");
+        }
+        RetryRefused { merchant_id, payment_id, code: fault.code().as_str() }
+    })
 }
