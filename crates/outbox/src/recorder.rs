@@ -108,6 +108,11 @@ impl Recorder {
         Recorder { jobs, busy_since }
     }
 
+    /// Waits until the recorder has ended although somebody still needs it: it has panicked.
+    pub async fn ended(&self) {
+        self.jobs.closed().await;
+    }
+
     /// Records completed settlements, at most [`BATCH_MAX`], and enqueues their notifications: all of them or
     /// none. Comes back when they are on the disk.
     pub async fn record(&self, settlements: Vec<NewSettlement>) -> Answer {

@@ -28,7 +28,7 @@ use settle_outbox::wake::Wake;
 use settle_wiring::config::Config;
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use settle_wiring::{Context, User, WiringError};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
@@ -51,6 +51,9 @@ const FILES_RESERVED: usize = 256;
 /// those who ask whether the service is well.
 const OPERATOR_CONNECTIONS_MAX: usize = 128;
 const OPERATOR_CONNECTIONS_PER_SOURCE: usize = 64;
+/// Connections that the kernel keeps for the service until it takes them: who comes together with a crowd
+/// should not have to come again. The kernel may allow less.
+const BACKLOG: u32 = 4_096;
 /// How often the metrics recorder sorts samples into the histograms.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
@@ -162,7 +165,7 @@ impl Serve {
         // Before anybody is let in: it refuses settings that cannot be used.
         let means = workers::means(&context, wake.clone(), engine_wake.clone())?;
         let listener = if self.runs(Role::Api) {
-            let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen).await?;
+            let listener = listen(self.bound.api.take(), "api.listen", context.config.api.listen)?;
             tracing::info!(address = %listener.local_addr()?, "the merchant API listens");
             Some(listener)
         } else {
@@ -172,8 +175,7 @@ impl Serve {
         let (dispatcher, dispatching) = dispatching.unzip();
         let settling = workers::engine(settles, &context, means.clone(), engine_wake.clone(), stop.clone());
         let (engine, settling) = settling.unzip();
-        let recorder =
-            self.runs(Role::Operator).then(|| Recorder::start(context.service_outbox(wake.clone())));
+        let recorder = self.runs(Role::Operator).then(|| workers::recorder(&context, wake.clone()));
         let standings = Standings { dispatcher: dispatching, engine: settling };
         let health = Health::new(context.store.clone(), draining, standings, recorder.clone());
         let merchants = listener.map(|listener| {
@@ -186,7 +188,7 @@ impl Serve {
             let engine = (means, engine_wake);
             let state = operator_state(&context, messages, recorder, engine, metrics, health)?;
             let (bound, address) = (self.bound.operator.take(), context.config.operator.listen);
-            let listener = listen(bound, "operator.listen", address).await?;
+            let listener = listen(bound, "operator.listen", address)?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
             if let Some(ready) = self.ready.take() {
                 // Nobody may want to know.
@@ -228,7 +230,7 @@ async fn drained(
     }
 }
 
-async fn listen(
+fn listen(
     bound: Option<TcpListener>,
     setting: &str,
     address: SocketAddr,
@@ -236,8 +238,15 @@ async fn listen(
     if let Some(listener) = bound {
         return Ok(listener);
     }
-    let listener = TcpListener::bind(address).await;
-    listener.map_err(|fault| CommandError::Refused(format!("{setting}: {}", deaf(setting, address, &fault))))
+    let listening = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    listening().map_err(|fault: io::Error| {
+        CommandError::Refused(format!("{setting}: {}", deaf(setting, address, &fault)))
+    })
 }
 
 /// Why nobody can listen on an address, and what an operator does about it.

@@ -155,7 +155,7 @@ fn is_loopback(address: IpAddr) -> bool {
 
 /// Listens where a setting says. Where it is a default, another port will do if that one is taken.
 async fn bind(is_set: bool, setting: &str, address: SocketAddr) -> Result<TcpListener, CommandError> {
-    if is_set { listen(None, setting, address).await } else { Ok(wanted_or_free(address).await?) }
+    if is_set { listen(None, setting, address) } else { Ok(wanted_or_free(address).await?) }
 }
 
 /// Listens on the wanted port, or on a free one if it is taken.

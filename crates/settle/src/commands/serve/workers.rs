@@ -16,6 +16,7 @@ use settle_engine::writer::Writer;
 use settle_notify::clearer::Clearer;
 use settle_notify::sender::Transport;
 use settle_outbox::imports::finisher::Finisher;
+use settle_outbox::recorder::Recorder;
 use settle_outbox::wake::{Wake, pass_on};
 use settle_shards::keeper::Standing;
 use settle_store::Duty;
@@ -65,6 +66,17 @@ pub(super) fn dispatch(
         let _ = finisher.await;
     });
     Ok(Some((running, standing)))
+}
+
+/// Who records what operators tell of.
+pub(super) fn recorder(context: &Context, wake: Wake) -> Recorder {
+    let recorder = Recorder::start(context.service_outbox(wake));
+    let watched = recorder.clone();
+    tokio::spawn(async move {
+        watched.ended().await;
+        give_up();
+    });
+    recorder
 }
 
 /// What the engine works with, and whoever tells it of payments.
