@@ -32,8 +32,8 @@ pub enum PostingFault {
     #[error("the payment has no amounts for this movement")]
     AmountsMissing,
     /// Less was moved than the payment owes.
-    #[error("less was moved than is owed")]
-    TooLittle,
+    #[error("less was moved than the {0} that are owed")]
+    TooLittle(Decimal),
 }
 
 /// One line of the books.

@@ -14,8 +14,9 @@ use std::sync::Arc;
 use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{Answer, Memory, OperationKind, OperationStatus, Seen};
-use settle_domain::payment::{Act, FieldFault, Outcome, StateName, TransitionFault};
+use settle_domain::payment::{Act, FieldFault, StateName, TransitionFault};
 use settle_store::{StoreError, StoredCorridor};
+use tokio::time::timeout;
 
 use crate::advance::{Advance, Deed, Stuck};
 use crate::case::Case;
@@ -54,9 +55,11 @@ pub enum ActError {
     /// The provider says that what counts as not done was done: one person's word is not enough.
     #[error("the provider says that it was done: two people must say otherwise")]
     Contradicted,
-    /// What was bought is too far from the quote, or the provider says otherwise: one person's word is not
-    /// enough.
-    #[error("more than 1 % off the quote, or not what the provider says: two people must say so")]
+    /// What was bought is too far from the quote, or the provider says otherwise, or more went out than was
+    /// owed: one person's word is not enough.
+    #[error(
+        "more than 1 % off the quote, more than was owed, or not what the provider says: two must say so"
+    )]
     OffQuote,
     /// What the operator says cannot be.
     #[error(transparent)]
@@ -250,8 +253,10 @@ async fn decided(
             return Err(ActError::StillProcessing);
         }
     }
-    let is_converted = deed.act == Act::Resolve(Outcome::Converted);
-    if people == People::One && is_converted && advance.is_off_quote() {
+    if let Act::Resolve(outcome) = deed.act
+        && people == People::One
+        && advance.needs_two(outcome)
+    {
         return Err(ActError::OffQuote);
     }
     if let (Act::Resolve(outcome), Some(place), Some(told)) = (deed.act, case.awaited(), &told)
@@ -268,7 +273,10 @@ async fn decided(
             case = marked;
             advance = Advance::acted(case.clone(), deed, Some(told), now)?;
         }
-        let (verdict, report) = means.voided(&case, place).await;
+        // A provider that hangs gives no word either: the operator hears of that, and a second person can
+        // speak.
+        let voided = timeout(means.answer_wait, means.voided(&case, place)).await;
+        let (verdict, report) = voided.unwrap_or((Seen::VoidFailed, None));
         match (verdict, people) {
             (Seen::Voided(Answer::Pending), _) => return Err(ActError::StillProcessing),
             (Seen::Voided(Answer::Returned), _) if outcome.kind() != OperationKind::Conversion => {

@@ -75,6 +75,9 @@ pub struct Advance {
     prepared: BTreeSet<usize>,
     learnt: BTreeSet<usize>,
     is_priced: bool,
+    /// What a person says was moved beyond what was owed: the step posts it.
+    beyond: Option<Postings>,
+    is_beyond: bool,
     settlement: Option<NewSettlement>,
 }
 
@@ -95,6 +98,8 @@ impl Advance {
             prepared: BTreeSet::new(),
             learnt: BTreeSet::new(),
             is_priced: false,
+            beyond: None,
+            is_beyond: false,
             settlement: None,
         }
     }

@@ -49,6 +49,9 @@ pub struct Means {
     pub waits: Backoff,
     /// The corridors that were read lately.
     pub corridors: Corridors,
+    /// How long an operator's act waits for one answer of a provider: shorter than the operator waits for its
+    /// own.
+    pub answer_wait: Duration,
 }
 
 /// The corridor that a payment goes through.

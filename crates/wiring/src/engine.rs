@@ -50,9 +50,20 @@ fn secret(name: &ProviderName, settings: &ProviderSettings) -> Result<ProviderSe
     })
 }
 
+/// An act waits so much shorter for one answer of a provider than its operator may wait for all.
+const ANSWER_SHARE: u32 = 3;
+
 /// What the engine's lives work with.
 #[must_use]
 pub fn means(config: &Config, store: Arc<dyn Store>, writer: Writer, providers: Providers) -> Means {
     let waits = Backoff { first: config.engine.retry_first, longest: config.engine.retry_max };
-    Means { store, writer, providers, clock: Arc::new(SystemClock), waits, corridors: Corridors::default() }
+    Means {
+        store,
+        writer,
+        providers,
+        clock: Arc::new(SystemClock),
+        waits,
+        corridors: Corridors::default(),
+        answer_wait: config.api.request_timeout / ANSWER_SHARE,
+    }
 }

@@ -172,7 +172,7 @@ pub fn excess(kind: OperationKind, moved: Decimal, books: &Books<'_>) -> Result<
         OperationKind::Refund => (books.incoming, books.incoming_amount),
     };
     let moved = asset.amount(moved).ok_or(PostingFault::OutOfRange(asset))?;
-    let beyond = moved.coefficient().checked_sub(owed.coefficient()).ok_or(PostingFault::TooLittle)?;
+    let beyond = moved.coefficient().checked_sub(owed.coefficient()).ok_or(PostingFault::TooLittle(owed))?;
     let beyond = Decimal::new(beyond, asset.decimals()).ok_or(PostingFault::OutOfRange(asset))?;
     Postings::none().and(asset, Account::HouseLoss, Account::Astray, beyond)
 }

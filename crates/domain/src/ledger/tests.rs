@@ -248,8 +248,11 @@ fn what_was_paid_beyond_what_was_owed_is_lost_and_less_is_refused() {
     };
     let beyond = |kind, moved| excess(kind, decimal(moved), &books).map(|postings| postings.lines().len());
     assert_eq!(beyond(OperationKind::Payout, "179"), Ok(0));
-    assert_eq!(beyond(OperationKind::Payout, "178.999999"), Err(PostingFault::TooLittle));
-    assert_eq!(beyond(OperationKind::Refund, "999.99"), Err(PostingFault::TooLittle));
+    assert_eq!(
+        beyond(OperationKind::Payout, "178.999999"),
+        Err(PostingFault::TooLittle(decimal("179.000000")))
+    );
+    assert_eq!(beyond(OperationKind::Refund, "999.99"), Err(PostingFault::TooLittle(decimal("1000.00"))));
     assert_eq!(beyond(OperationKind::Conversion, "1"), Err(PostingFault::AmountsMissing));
     assert_eq!(beyond(OperationKind::Payout, "179.0000001"), Err(PostingFault::OutOfRange(asset("USDC"))));
     let more = excess(OperationKind::Refund, decimal("1000.5"), &books).unwrap();

@@ -42,6 +42,12 @@ pub enum Problem {
     /// The provider's own word is on record.
     #[error("must be {0}, which the provider says and the books have, or not be given")]
     OnRecord(Decimal),
+    /// Less than whoever should have it must have.
+    #[error("must be at least {0}: it is done once they have the whole amount")]
+    LessThanOwed(Decimal),
+    /// Nothing that can be said of it.
+    #[error("must not be given: nothing moved, or it changes nothing of this payment")]
+    Needless,
 }
 
 /// Checks a reference: of a pay-in, of a destination, or a provider's own.

@@ -8,7 +8,6 @@
 //! Where nothing but people said so, or the provider says the contrary, it takes two of them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use settle_domain::ledger::Held;
@@ -26,8 +25,6 @@ use crate::writer::Written;
 /// Operations that are asked about before one act, the newest of each kind. Only conversions whose quotes had
 /// expired can be more.
 const DOUBTS_MAX: usize = 32;
-/// How long an answer is waited for: shorter than the operator waits for its own.
-const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
 /// What the provider says of an operation.
 type Word = (Seen, Option<Report>);
@@ -110,7 +107,7 @@ async fn asked(means: &Means, case: &Case, place: usize) -> Word {
     let tracked = &case.operations[place];
     let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
     let Some(station) = means.providers.find(&operation.provider) else { return (Seen::LookupFailed, None) };
-    match timeout(ANSWER_WAIT, station.look_up(operation.operation_id)).await {
+    match timeout(means.answer_wait, station.look_up(operation.operation_id)).await {
         Ok(seen) => words::of_look_up(seen, &operation.request, case.promise_of(place).as_ref(), instance),
         Err(_) => (Seen::LookupFailed, None),
     }

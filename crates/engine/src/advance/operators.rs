@@ -1,9 +1,9 @@
 //! Advances by operators.
 
 use settle_domain::actor::Actor;
-use settle_domain::ledger::Held;
+use settle_domain::ledger::{Held, PostingFault, excess};
 use settle_domain::money::Decimal;
-use settle_domain::operation::{Memory, OperationRequest, OperationStatus, Report, Seen};
+use settle_domain::operation::{Memory, OperationKind, OperationRequest, OperationStatus, Report, Seen};
 use settle_domain::payment::{
     Act, FieldFault, Mark, Outcome, PaymentEvent, PaymentState, Problem, Review, checked_amount,
 };
@@ -24,7 +24,7 @@ pub struct Deed {
     pub evidence: String,
     /// Another destination of a retry.
     pub destination_reference: Option<String>,
-    /// What was bought, as the operator says.
+    /// What moved, as the operator says: of a conversion what was bought.
     pub amount: Option<Decimal>,
     /// The provider's name for the operation, as the operator says.
     pub provider_reference: Option<String>,
@@ -126,10 +126,20 @@ impl Advance {
         advance
     }
 
+    /// Whether one person's word of what moved is not enough.
+    #[must_use]
+    pub fn needs_two(&self, outcome: Outcome) -> bool {
+        match outcome {
+            Outcome::Converted => self.is_off_quote(),
+            Outcome::Paid | Outcome::Refunded => self.is_beyond,
+            Outcome::NotPaid | Outcome::NotConverted | Outcome::NotRefunded => false,
+        }
+    }
+
     /// Whether a person calls more than 1 % more or less bought than was quoted, or anything bought as quoted
     /// of which the provider says otherwise. Without a quote it does.
     #[must_use]
-    pub fn is_off_quote(&self) -> bool {
+    fn is_off_quote(&self) -> bool {
         let bought = self.case.payment.split.map(|split| split.bought);
         let is_near =
             bought.zip(self.case.promise()).is_some_and(|(bought, promise)| promise.is_near(bought));
@@ -185,7 +195,34 @@ impl Advance {
                 return Err(FieldFault { field: "amount", problem: Problem::TooLittle }.into());
             }
             self.is_priced = true;
+            return Ok(());
         }
+        let is_of_it = outcome.kind() == operation.request.kind();
+        let Some(amount) = deed.amount.filter(|_| is_of_it) else { return Ok(()) };
+        let known = operation.bought_amount.filter(|_| is_houses);
+        match outcome {
+            Outcome::Paid | Outcome::Refunded => self.moved(outcome.kind(), amount),
+            Outcome::Converted if known == Some(amount) => Ok(()),
+            Outcome::Converted | Outcome::NotPaid | Outcome::NotConverted | Outcome::NotRefunded => {
+                Err(FieldFault { field: "amount", problem: Problem::Needless }.into())
+            }
+        }
+    }
+
+    /// A person says how much a payout or refund moved. Whoever should have it has the whole amount, or it is
+    /// not done; what they have beyond it is the house's loss.
+    fn moved(&mut self, kind: OperationKind, amount: Decimal) -> Result<(), Stuck> {
+        let books = self.case.payment.books();
+        let asset = if kind == OperationKind::Refund { books.incoming } else { books.outgoing };
+        let amount = checked_amount("amount", amount, asset)?;
+        let beyond = match excess(kind, amount, &books) {
+            Err(PostingFault::TooLittle(owed)) => {
+                return Err(FieldFault { field: "amount", problem: Problem::LessThanOwed(owed) }.into());
+            }
+            beyond => beyond?,
+        };
+        self.is_beyond = !beyond.lines().is_empty();
+        self.beyond = Some(beyond);
         Ok(())
     }
 

@@ -39,7 +39,10 @@ impl Advance {
         books.late_bought = operation
             .and_then(|id| self.case.position(id))
             .and_then(|place| self.case.operations[place].operation.bought_amount);
-        let posted = postings(movement, &books)?;
+        let posted = match self.beyond.take() {
+            Some(beyond) => postings(movement, &books)?.merged(beyond)?,
+            None => postings(movement, &books)?,
+        };
         let payment = &mut self.case.payment;
         // A look-up that tells what is known already is no line of the timeline, and alerts nobody again.
         let is_news = (from, payment.reason, payment.late) != (to, reason, late)

@@ -1,12 +1,16 @@
 //! What operators do with payments while the provider and the engine go on.
 
+use std::time::Duration;
+
 use settle_domain::ids::PaymentId;
+use settle_domain::ledger::Account;
 use settle_domain::operation::OperationStatus;
-use settle_domain::payment::{Act, Outcome, PaymentOrder, StateName};
+use settle_domain::payment::{Act, Outcome, PaymentOrder, Problem, StateName};
 use settle_domain::reason::Reason;
 use settle_engine::acts::{ActError, People, act};
 use settle_engine::advance::Deed;
 use settle_engine::case::Case;
+use settle_engine::life::Means;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
 
@@ -21,6 +25,9 @@ settle_testing::on_both_stores! {
     what_was_bought_is_an_amount_and_near_the_quote_or_two_people_say_so,
     nobody_alone_says_that_more_was_bought_than_the_provider_says,
     so_little_that_no_rate_can_tell_it_was_not_bought,
+    what_was_paid_is_all_that_was_owed_and_more_is_the_houses_loss,
+    of_what_did_not_move_nobody_says_how_much,
+    a_provider_that_hangs_leaves_the_word_to_two_people,
     looking_it_up_again_does_not_refuse_an_act,
     a_look_up_while_an_operator_acts_does_not_refuse_it,
     what_the_provider_did_otherwise_is_told_once_and_kept,
@@ -144,6 +151,74 @@ async fn nobody_alone_says_that_more_was_bought_than_the_provider_says(scratch: 
     let alone = say(People::One).await;
     assert!(matches!(alone, Err(ActError::OffQuote)), "{alone:?}");
     assert_eq!(say(People::Two).await.unwrap().payment.state.name(), StateName::Converted);
+}
+
+/// 181.149631 USDC are owed: whoever has less has not been paid, and who has more was paid by the house.
+async fn what_was_paid_is_all_that_was_owed_and_more_is_the_houses_loss(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut);
+    let version = world.row(payment).await.version;
+    let say = async |paid: &str, people| {
+        let amount = Some(paid.parse().unwrap());
+        let deed = Deed { amount, ..deed(Act::Resolve(Outcome::Paid)) };
+        act(&world.means, &world.wake, (world.merchant, payment), version, &deed, people).await
+    };
+    let owed = "181.149631".parse().unwrap();
+    for (less, problem) in [
+        ("0", Problem::NotAnAmount),
+        ("163.03", Problem::LessThanOwed(owed)),
+        ("181.149630", Problem::LessThanOwed(owed)),
+    ] {
+        let refused = say(less, People::Two).await;
+        let Err(ActError::Given(fault)) = refused else { panic!("{less}: {refused:?}") };
+        assert_eq!((fault.field, fault.problem), ("amount", problem), "{less}");
+    }
+    let alone = say("181.249631", People::One).await;
+    assert!(matches!(alone, Err(ActError::OffQuote)), "{alone:?}");
+    assert_eq!(world.row(payment).await.version, version, "nothing was done");
+    let done = say("181.249631", People::Two).await.unwrap();
+    assert_eq!(done.payment.state.name(), StateName::Completed);
+    for (account, stands) in
+        [(Account::Paid, "181.149631"), (Account::HouseLoss, "-0.100000"), (Account::Astray, "0.100000")]
+    {
+        assert_eq!(world.balance(account, "USDC").await, stands, "{account}");
+    }
+    assert_books_agree(&world).await;
+}
+
+async fn of_what_did_not_move_nobody_says_how_much(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    let version = world.row(payment).await.version;
+    let amount = Some("181.149631".parse().unwrap());
+    let say = async |outcome| {
+        let deed = Deed { amount, ..deed(Act::Resolve(outcome)) };
+        act(&world.means, &world.wake, (world.merchant, payment), version, &deed, People::Two).await
+    };
+    let refused = say(Outcome::NotPaid).await;
+    let Err(ActError::Given(fault)) = refused else { panic!("{refused:?}") };
+    assert_eq!((fault.field, fault.problem), ("amount", Problem::Needless));
+    assert_eq!(world.desk.voids(), 0, "nobody was asked");
+    let refused = say(Outcome::Refunded).await;
+    assert!(matches!(refused, Err(ActError::Illegal(_))), "no refund is in question: {refused:?}");
+    assert_eq!(say(Outcome::Paid).await.unwrap().payment.state.name(), StateName::Completed);
+}
+
+async fn a_provider_that_hangs_leaves_the_word_to_two_people(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    world.desk.keep_voids_back(true);
+    let means = Means { answer_wait: Duration::from_millis(20), ..world.means.clone() };
+    let version = world.row(payment).await.version;
+    let not_paid = deed(Act::Resolve(Outcome::NotPaid));
+    let say = |people| act(&means, &world.wake, (world.merchant, payment), version, &not_paid, people);
+    let alone = say(People::One).await;
+    assert!(matches!(alone, Err(ActError::Unconfirmed)), "{alone:?}");
+    assert_eq!(say(People::Two).await.unwrap().payment.state.name(), StateName::Failed);
+    assert_eq!(world.desk.voids(), 2, "it was asked each time");
 }
 
 /// The payout would go out and could never be recorded.

@@ -84,6 +84,7 @@ impl World {
             clock: clock.clone(),
             waits: Backoff::default(),
             corridors: Corridors::default(),
+            answer_wait: Duration::from_secs(10),
         };
         World { store, desk, other_desk, means, writer, clock, merchant, wake, lease: None, _presence: None }
     }

@@ -168,6 +168,7 @@ pub fn means(
         clock: clock.clone(),
         waits: WAITS,
         corridors: Corridors::default(),
+        answer_wait: Duration::from_secs(10),
     }
 }
 

@@ -75,7 +75,8 @@ enum Action {
         /// What became of it: paid, `not_paid`, converted, `not_converted`, refunded or `not_refunded`
         #[arg(long)]
         outcome: Outcome,
-        /// What was bought; needed for converted
+        /// What moved: needed for converted, where it is what was bought; at least what is owed for the
+        /// others
         #[arg(long)]
         amount: Option<Decimal>,
         /// The provider's own name for the operation

@@ -44,7 +44,8 @@ pub(in super::super) struct ResolveSchema {
     version: String,
     /// `paid`, `not_paid`, `converted`, `not_converted`, `refunded` or `not_refunded`.
     outcome: String,
-    /// What was bought; needed for `converted`. More than 1 % off the quote needs a second person.
+    /// What moved. For `converted` what was bought: needed, and more than 1 % off the quote needs a second
+    /// person. For `paid` and `refunded` at least what is owed; more is the house's loss, and needs one too.
     amount: Option<String>,
     /// The provider's own name for the operation.
     provider_reference: Option<String>,

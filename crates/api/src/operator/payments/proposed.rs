@@ -28,7 +28,7 @@ pub(in super::super) struct Proposed {
     act: String,
     /// Where a retry pays out instead.
     destination_reference: Option<String>,
-    /// What was bought, as the proposer says.
+    /// What moved, as the proposer says: of a conversion what was bought.
     #[schema(value_type = Option<String>)]
     amount: Option<Decimal>,
     /// The provider's own name for the operation, as the proposer says.

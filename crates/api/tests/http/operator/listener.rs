@@ -78,6 +78,7 @@ fn means(store: Arc<dyn Store>, wake: EngineWake) -> Means {
         clock,
         waits: Backoff { first: Duration::from_secs(5), longest: Duration::from_mins(5) },
         corridors: Corridors::default(),
+        answer_wait: Duration::from_secs(10),
     }
 }
 

@@ -52,7 +52,7 @@ pub(super) fn deed(proposal: &Value) -> String {
     [
         text(proposal, "act").to_owned(),
         of("destination_reference", " to"),
-        of("amount", ", bought"),
+        of("amount", ", moved"),
         of("provider_reference", ", known there as"),
         format!(": {evidence}"),
     ]
