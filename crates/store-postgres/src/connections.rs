@@ -327,7 +327,7 @@ impl Transaction {
 
     /// From now on it waits a moment only for locks. Before the first statement that costs nothing.
     pub(crate) async fn wait_a_moment(&mut self) -> Result<(), Error> {
-        self.manner = Manner::Hasty;
+        self.manner = self.manner.hastened();
         if self.loan.is_some() {
             self.ask(BE_HASTY).await?;
         }

@@ -9,6 +9,9 @@ const BEGIN: &str = "BEGIN";
 const BEGIN_HASTILY: &str = "BEGIN; SET LOCAL lock_timeout = '100ms'";
 /// Begins a transaction whose commit does not wait for the disk.
 const BEGIN_RELAXED: &str = "BEGIN; SET LOCAL synchronous_commit = off";
+/// Both.
+const BEGIN_RELAXED_HASTILY: &str =
+    "BEGIN; SET LOCAL synchronous_commit = off; SET LOCAL lock_timeout = '100ms'";
 /// Begins a transaction that reads everything as of its first statement.
 const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY";
 /// Makes one that has begun as hasty.
@@ -58,6 +61,8 @@ pub(crate) enum Manner {
     Hasty,
     /// Its commit does not wait for the disk.
     Relaxed,
+    /// Both.
+    RelaxedHasty,
     /// It only reads, everything as of its first statement.
     Snapshot,
 }
@@ -69,7 +74,33 @@ impl Manner {
             Self::Usual => BEGIN,
             Self::Hasty => BEGIN_HASTILY,
             Self::Relaxed => BEGIN_RELAXED,
+            Self::RelaxedHasty => BEGIN_RELAXED_HASTILY,
             Self::Snapshot => BEGIN_SNAPSHOT,
         }
+    }
+
+    /// The same, waiting a moment only for locks.
+    pub(crate) fn hastened(self) -> Manner {
+        match self {
+            Self::Usual | Self::Hasty => Self::Hasty,
+            Self::Relaxed | Self::RelaxedHasty => Self::RelaxedHasty,
+            // It takes no lock that somebody else may have.
+            Self::Snapshot => Self::Snapshot,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_hastened_stays_as_relaxed_as_before() {
+        let hasty =
+            [Manner::Usual, Manner::Hasty, Manner::Relaxed, Manner::RelaxedHasty].map(Manner::hastened);
+        assert_eq!(hasty.map(|manner| manner.sql().contains("lock_timeout")), [true; 4]);
+        let relaxed = hasty.map(|manner| manner.sql().contains("synchronous_commit = off"));
+        assert_eq!(relaxed, [false, false, true, true]);
+        assert_eq!(Manner::Snapshot.hastened(), Manner::Snapshot);
     }
 }
