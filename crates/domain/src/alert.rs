@@ -25,5 +25,7 @@ named! {
         BooksDisagree = "books_disagree",
         /// Something that a provider and we do not agree on.
         ReconciliationFinding = "reconciliation_finding",
+        /// A provider with which nothing could be compared for hours.
+        ReconciliationOverdue = "reconciliation_overdue",
     }
 }

@@ -21,7 +21,7 @@ use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::ledger::{Account, SignedAmount};
 use settle_domain::money::Asset;
 use settle_domain::seams::Clock;
-use settle_store::{Balance, CALL_TIMEOUT, Store, StoreResult, within};
+use settle_store::{Balance, CALL_TIMEOUT, Store, StoreError, StoreResult, within};
 
 mod examination;
 #[cfg(test)]
@@ -138,12 +138,33 @@ pub async fn check(store: &dyn Store, clock: &dyn Clock) -> StoreResult<Checked>
     }
 }
 
-/// Checks the books of one merchant.
+/// Checks the books of one merchant. Books that cannot be read do not agree: they keep nobody from checking
+/// the next.
 pub async fn check_merchant(
     store: &dyn Store,
     clock: &dyn Clock,
     merchant: MerchantId,
 ) -> StoreResult<Checked> {
+    match examined(store, clock, merchant).await {
+        Err(StoreError::Unexpected(fault)) => Ok(Checked {
+            merchants: 1,
+            found: 1,
+            disagreements: vec![Disagreement {
+                merchant_id: merchant,
+                payment_id: None,
+                equation: Equation::Readable,
+                account: None,
+                asset: None,
+                stands: "something".to_owned(),
+                expected: fault.to_string(),
+            }],
+            ..Checked::default()
+        }),
+        checked => checked,
+    }
+}
+
+async fn examined(store: &dyn Store, clock: &dyn Clock, merchant: MerchantId) -> StoreResult<Checked> {
     let mut audit = within(CALL_TIMEOUT, store.balance_audit(merchant, clock.now())).await?;
     let mut examination = Examination::of(merchant, within(CALL_TIMEOUT, audit.balances()).await?);
     let mut after = None;

@@ -17,17 +17,14 @@ use serde::{Deserialize, Serialize};
 use settle_domain::alert::AlertKind;
 use settle_domain::ids::{OperationId, ReportId};
 use settle_domain::provider::ProviderName;
-use settle_domain::reconciliation::FindingKind;
 use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
-use settle_provider::seen::Seen;
-use settle_provider::wire::Operation;
 use settle_store::{
-    ALERT_QUIET, CALL_TIMEOUT, DueTime, Finding, JobState, Occurrence, OperationRow, Report, StoreError,
-    StoreResult, TakenJob, Unlisted, within,
+    ALERT_QUIET, CALL_TIMEOUT, DueTime, JobState, Occurrence, Report, StoreError, StoreResult, TakenJob,
+    within,
 };
 
-use crate::case::{Tracked, json};
+use crate::case::json;
 use crate::life::Means;
 use crate::providers::Station;
 use crate::wake::EngineWake;
@@ -35,8 +32,7 @@ use crate::wake::EngineWake;
 mod comparison;
 mod daily;
 mod look;
-
-use comparison::{Comparison, compare, ours};
+mod pages;
 
 /// How often a provider is reconciled with by itself.
 const INTERVAL: Duration = Duration::from_hours(24);
@@ -44,18 +40,14 @@ const INTERVAL: Duration = Duration::from_hours(24);
 const RETRY_AFTER: Duration = Duration::from_mins(10);
 /// How long a process is alone with a run after each page.
 const HOLD: Duration = Duration::from_mins(10);
+/// How often a page is asked for before the list begins anew.
+const PAGE_TRIES: u32 = 3;
+/// How long a run may fail before operators are told.
+const OVERDUE_AFTER: Duration = Duration::from_hours(2);
 /// What changed so long before the last run is listed again: clocks differ.
 const OVERLAP: Duration = Duration::from_hours(1);
-/// What we prepared so long before a run the provider must list; and so long after the time that it lists
-/// from. The next run begins to look before this one stops.
-const SETTLED_AFTER: Duration = Duration::from_mins(10);
-const LISTED_AFTER: Duration = Duration::from_mins(30);
-/// Our operations of one step.
-const OURS_A_STEP: u32 = 2_000;
 /// Rows that are forgotten in one transaction.
 const FORGOTTEN_A_STEP: u32 = 500;
-/// Pages of one run: a provider whose list has no end is told of, not followed.
-const PAGES_MAX: u32 = 100_000;
 
 /// Why a run ended before it was whole. It is taken up again.
 #[derive(Debug, thiserror::Error)]
@@ -105,9 +97,27 @@ struct Run {
     after: Option<String>,
     pages: u32,
     is_listed: bool,
+    /// How often in a row the provider did not give that page.
+    #[serde(default)]
+    failures: u32,
     /// How far we are through our own operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     walked: Option<OperationId>,
+    /// Whether we are through. What was listed is forgotten then: nothing can be compared with it any more.
+    #[serde(default)]
+    is_walked: bool,
+}
+
+impl Run {
+    /// The provider did not give a page. It need not know for ever where a page begins: after some tries the
+    /// run lists from its beginning again, and what it has is not counted twice.
+    fn without_page(mut self) -> Run {
+        self.failures += 1;
+        if self.failures >= PAGE_TRIES {
+            (self.after, self.pages, self.failures) = (None, 0, 0);
+        }
+        self
+    }
 }
 
 /// A job in hand: its name, and the time that it is held until, which fences what is written.
@@ -154,8 +164,13 @@ impl Reconciler {
             Err(fault) => {
                 // If this fails as well, the run is free when its hold is over.
                 let now = self.means.clock.now();
-                let state = JobState { due_at: now.plus(RETRY_AFTER), held_until: now, mark: json(&mark) };
-                let _ = within(CALL_TIMEOUT, self.let_go(&hand, &state)).await;
+                let is_endless = matches!(fault, ReconcileError::Endless(_));
+                let waits = if is_endless { INTERVAL } else { RETRY_AFTER };
+                let state = JobState { due_at: now.plus(waits), held_until: now, mark: json(&mark) };
+                let began = mark.run.map(|run| run.started_at.plus(OVERDUE_AFTER));
+                let is_overdue = is_endless || began.is_some_and(|overdue_at| overdue_at <= now);
+                let told = is_overdue.then(|| overdue(provider, &fault));
+                let _ = within(CALL_TIMEOUT, self.let_go(&hand, &state, told.as_slice())).await;
                 Err(fault)
             }
         }
@@ -186,11 +201,8 @@ impl Reconciler {
         while !run.is_listed {
             self.theirs(station, mark, &mut run, hand).await?;
         }
-        loop {
-            let is_last = self.ours(station, mark, &mut run, hand).await?;
-            if is_last {
-                break;
-            }
+        while !run.is_walked {
+            self.ours(station, mark, &mut run, hand).await?;
         }
         self.end(mark, &run, hand).await?;
         let report = within(CALL_TIMEOUT, self.means.store.report_find(run.report_id)).await?;
@@ -207,7 +219,9 @@ impl Reconciler {
             after: None,
             pages: 0,
             is_listed: false,
+            failures: 0,
             walked: None,
+            is_walked: false,
         };
         let next = Mark { run: Some(run.clone()), ..mark.clone() };
         let report = Report {
@@ -231,156 +245,8 @@ impl Reconciler {
         Ok(run)
     }
 
-    /// One page of the provider's list.
-    async fn theirs(
-        &self,
-        station: &Station,
-        mark: &mut Mark,
-        run: &mut Run,
-        hand: &mut Hand,
-    ) -> Result<(), ReconcileError> {
-        let provider = station.name();
-        if run.pages >= PAGES_MAX {
-            return Err(ReconcileError::Endless(provider.clone()));
-        }
-        let page = match station.changes(run.since, run.after.as_deref()).await {
-            Seen::Answered(page) => page,
-            other => return Err(ReconcileError::NoList(provider.clone(), other.told())),
-        };
-        let ids: Vec<OperationId> =
-            page.operations.iter().map(|operation| OperationId(operation.operation_id)).collect();
-        let now = self.means.clock.now();
-        let known = within(CALL_TIMEOUT, self.means.store.operation_find_many(&ids, now)).await?;
-        let mut findings = Vec::new();
-        for theirs in &page.operations {
-            let id = OperationId(theirs.operation_id);
-            let row = known.iter().find(|row| row.operation_id == id).cloned();
-            findings.extend(self.found(station, theirs, row).await?);
-        }
-        run.pages += 1;
-        run.is_listed = page.next.is_none();
-        run.after = page.next;
-        self.store_page(provider, mark, run, hand, &ids, &findings).await?;
-        Ok(())
-    }
-
-    /// Whether the provider and we agree on an operation that it lists. What is news to us is looked up.
-    async fn found(
-        &self,
-        station: &Station,
-        theirs: &Operation,
-        row: Option<OperationRow>,
-    ) -> StoreResult<Option<Finding>> {
-        let found_at = self.means.clock.now();
-        let told = Some(json(theirs));
-        let Some(row) = row else {
-            let (kind, operation_id) = (FindingKind::UnknownToUs, OperationId(theirs.operation_id));
-            let (merchant_id, payment_id) = (None, None);
-            return Ok(Some(Finding {
-                operation_id,
-                kind,
-                merchant_id,
-                payment_id,
-                found_at,
-                ours: None,
-                theirs: told,
-            }));
-        };
-        let finding = |kind, held: &Tracked| Finding {
-            operation_id: row.operation_id,
-            kind,
-            merchant_id: Some(row.merchant_id),
-            payment_id: Some(row.payment_id),
-            found_at,
-            ours: Some(ours(held)),
-            theirs: told.clone(),
-        };
-        let held = Tracked::read(row.clone())?;
-        if held.operation.provider != *station.name() {
-            return Ok(Some(finding(FindingKind::UnknownToUs, &held)));
-        }
-        let kind = match compare(theirs, &held) {
-            Comparison::Agrees => return Ok(None),
-            Comparison::Differs(kind) => return Ok(Some(finding(kind, &held))),
-            Comparison::News(kind) => kind,
-        };
-        self.look(station, &row).await?;
-        let is_told_anyway = kind == FindingKind::Returned || !held.operation.memory.status.is_open();
-        let after = self.means.store.operation_find(row.operation_id, self.means.clock.now());
-        let after = within(CALL_TIMEOUT, after).await?.map(Tracked::read).transpose()?;
-        let agrees = after.as_ref().is_some_and(|after| compare(theirs, after) == Comparison::Agrees);
-        Ok((is_told_anyway || !agrees).then(|| finding(kind, after.as_ref().unwrap_or(&held))))
-    }
-
-    /// One step through our own operations: those that the provider must have listed, and has not. Says
-    /// whether it was the last.
-    async fn ours(
-        &self,
-        station: &Station,
-        mark: &mut Mark,
-        run: &mut Run,
-        hand: &mut Hand,
-    ) -> Result<bool, ReconcileError> {
-        let asked = Unlisted {
-            report_id: run.report_id,
-            provider: station.name().clone(),
-            from: run.since.plus(LISTED_AFTER),
-            until: run.started_at.minus(SETTLED_AFTER),
-        };
-        let now = self.means.clock.now();
-        let step = self.means.store.report_unlisted(&asked, run.walked, OURS_A_STEP, now);
-        let (unlisted, next) = within(CALL_TIMEOUT, step).await?;
-        let mut findings = Vec::with_capacity(unlisted.len());
-        for row in unlisted {
-            let theirs = match station.look_up(row.operation_id).await {
-                Seen::Answered(operation) => Some(json(&operation)),
-                _ => None,
-            };
-            findings.push(Finding {
-                operation_id: row.operation_id,
-                kind: FindingKind::UnknownToThem,
-                merchant_id: Some(row.merchant_id),
-                payment_id: Some(row.payment_id),
-                found_at: self.means.clock.now(),
-                ours: Some(ours(&Tracked::read(row)?)),
-                theirs,
-            });
-        }
-        run.walked = next.or(run.walked);
-        self.store_page(station.name(), mark, run, hand, &[], &findings).await?;
-        Ok(next.is_none())
-    }
-
-    /// Stores findings, their alerts and how far the run is, in one transaction.
-    async fn store_page(
-        &self,
-        provider: &ProviderName,
-        mark: &mut Mark,
-        run: &Run,
-        hand: &mut Hand,
-        listed: &[OperationId],
-        findings: &[Finding],
-    ) -> StoreResult<()> {
-        let next = Mark { run: Some(run.clone()), ..mark.clone() };
-        let occurrences: Vec<Occurrence> = findings.iter().map(|found| occurrence(provider, found)).collect();
-        let kept = within(CALL_TIMEOUT, async {
-            let now = self.means.clock.now();
-            let mut tx = self.means.store.begin().await?;
-            tx.report_add(run.report_id, listed, findings).await?;
-            if !occurrences.is_empty() {
-                tx.alert_tell_many(None, &occurrences, now, ALERT_QUIET, &*self.entropy).await?;
-            }
-            let held_until = self.keep_in(&mut *tx, hand, &next).await?;
-            tx.commit().await?;
-            Ok(held_until)
-        });
-        // Only what is committed is done: a run that fails now begins this page again.
-        hand.fence = kept.await?;
-        *mark = next;
-        Ok(())
-    }
-
-    async fn end(&self, mark: &Mark, run: &Run, hand: &mut Hand) -> StoreResult<()> {
+    /// Forgets what the provider has listed.
+    async fn forget(&self, mark: &Mark, run: &Run, hand: &mut Hand) -> StoreResult<()> {
         loop {
             let forgotten = within(CALL_TIMEOUT, async {
                 let mut tx = self.means.store.begin().await?;
@@ -392,9 +258,13 @@ impl Reconciler {
             let (forgotten, held_until) = forgotten.await?;
             hand.fence = held_until;
             if forgotten < u64::from(FORGOTTEN_A_STEP) {
-                break;
+                return Ok(());
             }
         }
+    }
+
+    async fn end(&self, mark: &Mark, run: &Run, hand: &mut Hand) -> StoreResult<()> {
+        self.forget(mark, run, hand).await?;
         let ended = Mark { last_started_at: Some(run.started_at), run: None };
         let now = self.means.clock.now();
         let state = JobState { due_at: run.started_at.plus(INTERVAL), held_until: now, mark: json(&ended) };
@@ -409,10 +279,29 @@ impl Reconciler {
         .await
     }
 
-    async fn let_go(&self, hand: &Hand, state: &JobState) -> StoreResult<()> {
+    /// Lets others take the job up, and tells operators.
+    async fn let_go(&self, hand: &Hand, state: &JobState, told: &[Occurrence]) -> StoreResult<()> {
+        let now = self.means.clock.now();
         let mut tx = self.means.store.begin().await?;
-        tx.job_keep(&hand.job, hand.fence, state).await?;
+        if tx.job_keep(&hand.job, hand.fence, state).await? && !told.is_empty() {
+            tx.alert_tell_many(None, told, now, ALERT_QUIET, &*self.entropy).await?;
+        }
         tx.commit().await
+    }
+
+    /// Keeps the job while a page takes long: a provider may take its time for each look-up.
+    async fn keep(&self, mark: &Mark, hand: &mut Hand) -> StoreResult<()> {
+        if self.means.clock.now().plus(HOLD / 2) < hand.fence {
+            return Ok(());
+        }
+        hand.fence = within(CALL_TIMEOUT, async {
+            let mut tx = self.means.store.begin().await?;
+            let held_until = self.keep_in(&mut *tx, hand, mark).await?;
+            tx.commit().await?;
+            Ok(held_until)
+        })
+        .await?;
+        Ok(())
     }
 
     /// Keeps the job for another while, in the transaction that stores what was done.
@@ -436,13 +325,12 @@ fn lost() -> StoreError {
     StoreError::Unavailable("another process has taken the run over".into())
 }
 
-fn occurrence(provider: &ProviderName, finding: &Finding) -> Occurrence {
-    let whose = finding.payment_id.map(|payment| format!(" of payment {payment}")).unwrap_or_default();
+fn overdue(provider: &ProviderName, fault: &ReconcileError) -> Occurrence {
     Occurrence {
         merchant_id: None,
-        kind: AlertKind::ReconciliationFinding,
+        kind: AlertKind::ReconciliationOverdue,
         subject: provider.to_string(),
-        id: Some(finding.operation_id.0),
-        text: format!("{provider}: operation {}{whose}: {}", finding.operation_id, finding.kind.words()),
+        id: None,
+        text: format!("nothing can be compared with {provider}: {fault}"),
     }
 }

@@ -394,7 +394,7 @@ impl Batch {
     ) -> StoreResult<()> {
         // What was learnt first: an operation that has ended makes room for the next.
         if !self.learnt.is_empty() {
-            work.operation_change_many(lock, &self.learnt).await?;
+            work.operation_change_many(lock, &self.learnt, now).await?;
         }
         if !self.prepared.is_empty() {
             work.operation_prepare_many(lock, &self.prepared, now).await?;

@@ -8,7 +8,7 @@ use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
     ALERT_IDS_MAX, Alert, AlertReads, AlertWrites, DueTime, MerchantLock, Occurrence, PutOff, StoreResult,
-    by_subject,
+    by_subject, left_out,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -141,7 +141,9 @@ impl AlertWrites for PostgresTx {
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         let query = sqlx::query(TAKE).bind(At(due.by)).bind(At(hold_until)).bind(signed(limit));
         let rows = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
-        rows.iter().map(alert).collect()
+        // What is left out is held as the others are: it keeps none of them back.
+        let alerts = rows.iter().map(|row| left_out("an alert", alert(row)));
+        alerts.filter_map(StoreResult::transpose).collect()
     }
 
     async fn alert_sent(&mut self, alerts: &[(MerchantId, AlertId)], at: Timestamp) -> StoreResult<()> {

@@ -44,6 +44,7 @@ mod merchants;
 mod migrations;
 mod operations;
 mod operators;
+mod payment_searches;
 mod payments;
 mod proposals;
 mod providers;
@@ -141,6 +142,7 @@ pub fn statements() -> Vec<Statement> {
         alerts::STATEMENTS,
         corridors::STATEMENTS,
         payments::STATEMENTS,
+        payment_searches::STATEMENTS,
         payments::creation::STATEMENTS,
         operations::STATEMENTS,
         balances::STATEMENTS,

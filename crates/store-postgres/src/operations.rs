@@ -10,7 +10,7 @@ use settle_store::{
 };
 use sqlx::postgres::PgRow;
 
-use crate::convert::{array, column, id, number, parsed, small};
+use crate::convert::{At, array, column, id, number, parsed, small};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -51,7 +51,9 @@ settle_store::statements! {
             AS row (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live, request,
                     memory)";
     hot CHANGE = "
-        UPDATE operations SET status = row.status, is_live = row.is_live, memory = row.memory
+        UPDATE operations
+        SET status = row.status, is_live = row.is_live, memory = row.memory,
+            changed_at = CASE WHEN operations.status = row.status THEN operations.changed_at ELSE $8 END
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[], $5::text[], $6::boolean[], $7::text[])
             AS row (merchant_id, payment_id, kind, attempt, status, is_live, memory)
         WHERE operations.merchant_id = row.merchant_id AND operations.payment_id = row.payment_id
@@ -116,6 +118,7 @@ impl OperationWrites for PostgresTx {
         &mut self,
         lock: &MerchantLock,
         changes: &[OperationChange],
+        at: Timestamp,
     ) -> StoreResult<()> {
         self.number.check(lock, changes.iter().map(|change| change.merchant_id))?;
         let query = sqlx::query(CHANGE)
@@ -125,7 +128,8 @@ impl OperationWrites for PostgresTx {
             .bind(array(changes, |change| small(change.attempt)))
             .bind(array(changes, |change| change.status.as_str()))
             .bind(array(changes, |change| change.is_live))
-            .bind(array(changes, |change| change.memory.as_str()));
+            .bind(array(changes, |change| change.memory.as_str()))
+            .bind(At(at));
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(())
     }

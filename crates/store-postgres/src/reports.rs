@@ -31,7 +31,8 @@ settle_store::statements! {
                o.request, o.memory
         FROM operations AS o
         WHERE o.operation_id > $1 AND o.operation_id <= $2 AND o.provider = $3
-          AND o.prepared_at >= $4 AND o.prepared_at < $5 AND o.status IN ('accepted', 'succeeded', 'returned')
+          AND coalesce(o.changed_at, o.prepared_at) >= $4 AND coalesce(o.changed_at, o.prepared_at) < $5
+          AND o.status IN ('accepted', 'succeeded', 'returned')
           AND NOT EXISTS (
               SELECT FROM report_listed AS l WHERE l.report_id = $6 AND l.operation_id = o.operation_id)
         ORDER BY o.operation_id";

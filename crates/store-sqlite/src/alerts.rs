@@ -9,7 +9,7 @@ use settle_domain::seams::Entropy;
 use settle_domain::time::Timestamp;
 use settle_store::{
     ALERT_IDS_MAX, Alert, AlertReads, AlertWrites, DueTime, MerchantLock, Occurrence, PutOff, StoreError,
-    StoreResult, by_subject,
+    StoreResult, by_subject, left_out,
 };
 use uuid::Uuid;
 
@@ -39,7 +39,7 @@ settle_store::statements! {
         FROM jsonb_each(?1) AS row WHERE true
         ON CONFLICT (merchant_id, kind, subject) WHERE closed_at IS NULL DO UPDATE
         SET occurrences = occurrences + excluded.occurrences,
-            ids = substr(ids || ',' || excluded.ids, 1, ?4),
+            ids = substr(ids || iif('' IN (ids, excluded.ids), '', ',') || excluded.ids, 1, ?4),
             last_text = excluded.last_text, last_at = excluded.last_at";
     hot ANY_DUE = "
         SELECT EXISTS (
@@ -124,7 +124,10 @@ impl AlertWrites for SqliteTx {
     ) -> StoreResult<Vec<Alert>> {
         let connection = self.writer.connection()?;
         connection.change(HASTEN, [due.by.as_micros(), due.beyond.as_micros()]).map_err(store_error)?;
-        connection.rows(TAKE, params![due.by.as_micros(), hold_until.as_micros(), signed(limit)], alert)
+        let taken = params![due.by.as_micros(), hold_until.as_micros(), signed(limit)];
+        // What is left out is held as the others are: it keeps none of them back.
+        let alerts = connection.rows(TAKE, taken, |row| left_out("an alert", alert(row)))?;
+        Ok(alerts.into_iter().flatten().collect())
     }
 
     async fn alert_sent(&mut self, alerts: &[(MerchantId, AlertId)], at: Timestamp) -> StoreResult<()> {
@@ -151,7 +154,6 @@ fn separated(ids: &[Uuid]) -> String {
 
 fn alert(row: &Row<'_>) -> StoreResult<Alert> {
     let ids: String = column(row, "ids")?;
-    // A subject's occurrences all have ids, or none has.
     let ids = ids.split(SEPARATOR).filter(|id| !id.is_empty()).map(str::parse).collect::<Result<_, _>>();
     Ok(Alert {
         alert_id: id(row, "alert_id", AlertId)?,

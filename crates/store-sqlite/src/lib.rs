@@ -47,6 +47,7 @@ mod merchants;
 mod migrations;
 mod operations;
 mod operators;
+mod payment_searches;
 mod payments;
 mod proposals;
 mod providers;
@@ -99,6 +100,7 @@ pub fn statements() -> Vec<Statement> {
         alerts::STATEMENTS,
         corridors::STATEMENTS,
         payments::STATEMENTS,
+        payment_searches::STATEMENTS,
         operations::STATEMENTS,
         balances::STATEMENTS,
         providers::STATEMENTS,

@@ -12,7 +12,7 @@ use settle_store::{StoreError, StoreResult};
 use crate::error::store_error;
 
 /// A new step gets the next number and the same name in both backends; a released step never changes.
-const STEPS: [&str; 14] = [
+const STEPS: [&str; 15] = [
     include_str!("../migrations/0001_merchants.sql"),
     include_str!("../migrations/0002_settlements.sql"),
     include_str!("../migrations/0003_deliveries.sql"),
@@ -27,6 +27,7 @@ const STEPS: [&str; 14] = [
     include_str!("../migrations/0012_likenesses.sql"),
     include_str!("../migrations/0013_payment_rows.sql"),
     include_str!("../migrations/0014_payment_flags.sql"),
+    include_str!("../migrations/0015_operation_times.sql"),
 ];
 
 settle_store::statements! {

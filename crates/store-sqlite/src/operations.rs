@@ -40,7 +40,9 @@ settle_store::statements! {
         VALUES ((SELECT number FROM payments WHERE merchant_id = ?1 AND payment_id = ?2),
                 ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     hot CHANGE = "
-        UPDATE operations SET status = ?5, is_live = ?6, memory = ?7
+        UPDATE operations
+        SET status = ?5, is_live = ?6, memory = ?7,
+            changed_at = CASE WHEN status = ?5 THEN changed_at ELSE ?8 END
         WHERE payment_number = (SELECT number FROM payments WHERE merchant_id = ?1 AND payment_id = ?2)
           AND kind = ?3 AND attempt = ?4";
 }
@@ -105,6 +107,7 @@ impl OperationWrites for SqliteTx {
         &mut self,
         lock: &MerchantLock,
         changes: &[OperationChange],
+        at: Timestamp,
     ) -> StoreResult<()> {
         self.number.check(lock, changes.iter().map(|change| change.merchant_id))?;
         let rows = changes.iter().map(|change| {
@@ -116,6 +119,7 @@ impl OperationWrites for SqliteTx {
                 change.status.as_str(),
                 change.is_live,
                 &change.memory,
+                at.as_micros(),
             )
         });
         self.writer.change_each(CHANGE, rows).await?;

@@ -32,7 +32,7 @@ settle_store::statements! {
                o.is_live, max(0, ?7 - o.prepared_at), o.request, o.memory
         FROM operations AS o CROSS JOIN payments AS p ON p.number = o.payment_number
         WHERE o.operation_id > ?1 AND o.operation_id <= ?2 AND o.provider = ?3
-          AND o.prepared_at >= ?4 AND o.prepared_at < ?5
+          AND ifnull(o.changed_at, o.prepared_at) >= ?4 AND ifnull(o.changed_at, o.prepared_at) < ?5
           AND o.status IN ('accepted', 'succeeded', 'returned')
           AND NOT EXISTS (
               SELECT 1 FROM report_listed AS l

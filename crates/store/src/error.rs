@@ -4,6 +4,8 @@ use std::error::Error;
 
 use settle_domain::ids::MerchantId;
 
+use crate::StoreResult;
+
 /// A storage call that failed. The cause is for the log, never for a client.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -29,5 +31,16 @@ impl StoreError {
     #[must_use]
     pub fn unexpected(what: impl Into<String>) -> StoreError {
         StoreError::Unexpected(what.into().into())
+    }
+}
+
+/// One row of many. If this version cannot read it, that is logged and the others go on.
+pub fn left_out<T>(what: &'static str, read: StoreResult<T>) -> StoreResult<Option<T>> {
+    match read {
+        Err(StoreError::Unexpected(fault)) => {
+            tracing::error!(%fault, what, "a row cannot be read and is left out");
+            Ok(None)
+        }
+        read => read.map(Some),
     }
 }

@@ -74,7 +74,7 @@ pub use deliveries::{
 };
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use epochs::Epochs;
-pub use error::StoreError;
+pub use error::{StoreError, left_out};
 pub use imports::{
     IMPORT_STEP_ROWS, IMPORTS_MAX, Import, ImportMarks, ImportReads, ImportState, ImportStep, ImportWrites,
     StagedBatch, StagedRow, StagedVerdict, rows_by_merchant,
@@ -90,7 +90,8 @@ pub use operations::{OperationChange, OperationReads, OperationRow, OperationWri
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites, StoredToken};
 pub use payments::{
     LatePayment, NewPayment, PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentClaims, PaymentCount,
-    PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, StepRow,
+    PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentSearches, PaymentStanding, PaymentWrites,
+    StepRow,
 };
 pub use proposals::{Proposal, ProposalReads, ProposalWrites};
 pub use providers::{ProviderPause, ProviderReads, ProviderWrites};
@@ -122,6 +123,7 @@ pub trait Reads:
     + MasterKeyReads
     + CorridorReads
     + PaymentReads
+    + PaymentSearches
     + OperationReads
     + BalanceReads
     + ReportReads
@@ -146,6 +148,7 @@ impl<T> Reads for T where
         + MasterKeyReads
         + CorridorReads
         + PaymentReads
+        + PaymentSearches
         + OperationReads
         + BalanceReads
         + ReportReads
@@ -235,8 +238,8 @@ pub trait Store: Reads {
     /// How many migrations of this version have not been applied.
     async fn migrations_pending(&self) -> StoreResult<usize>;
 
-    /// What the role of this store may not do although the service needs it, a phrase each, such as "INSERT into
-    /// settlements".
+    /// What the role of this store may not do although the service needs it, a phrase each, such as "INSERT
+    /// into settlements".
     async fn rights_missing(&self) -> StoreResult<Vec<String>> {
         Ok(Vec::new())
     }

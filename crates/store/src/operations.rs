@@ -98,10 +98,11 @@ pub trait OperationWrites {
         now: Timestamp,
     ) -> StoreResult<()>;
 
-    /// Records what was learnt of operations.
+    /// Records what was learnt of operations at the given time.
     async fn operation_change_many(
         &mut self,
         lock: &MerchantLock,
         changes: &[OperationChange],
+        at: Timestamp,
     ) -> StoreResult<()>;
 }

@@ -242,8 +242,14 @@ pub trait PaymentReads {
         &self,
         payments: &[(MerchantId, PaymentId)],
     ) -> StoreResult<Vec<(PaymentId, String)>>;
+}
 
-    /// An operator's search: payments in the order of merchants and ids, after the given one.
+/// Searches over the payments of all merchants: for operators, gauges and alerts. A row that this version
+/// cannot read is left out, so that it hides no other.
+#[async_trait]
+pub trait PaymentSearches {
+    /// An operator's search: payments in the order of merchants and ids, after the given one, as many as
+    /// there are up to the limit.
     async fn payment_search(
         &self,
         filter: &PaymentFilter,

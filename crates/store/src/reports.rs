@@ -56,7 +56,7 @@ pub struct Unlisted {
     pub report_id: ReportId,
     /// By whom.
     pub provider: ProviderName,
-    /// Prepared then or later.
+    /// It came to its status then or later.
     pub from: Timestamp,
     /// And before then.
     pub until: Timestamp,

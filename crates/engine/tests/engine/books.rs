@@ -4,6 +4,7 @@ use settle_domain::ids::{OperationId, PaymentId, SettlementId};
 use settle_domain::ledger::{Account, Postings};
 use settle_domain::operation::{OperationKind, OperationStatus};
 use settle_domain::payment::StateName;
+use settle_domain::seams::Clock;
 use settle_domain::settlement::Origin;
 use settle_engine::books::{self, Equation};
 use settle_provider::wire::OperationKind as Asked;
@@ -24,6 +25,7 @@ settle_testing::on_both_stores! {
     what_was_paid_without_a_settlement_is_named,
     what_was_refunded_is_what_came_in,
     what_cannot_be_read_is_named,
+    books_that_cannot_be_read_keep_nobody_from_the_next,
     the_house_is_the_sum_of_its_merchants,
 }
 
@@ -207,7 +209,7 @@ async fn a_conversion_that_did_not_succeed_exchanged_nothing(scratch: ScratchSto
     };
     let mut tx = world.store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[world.merchant]).await.unwrap();
-    tx.operation_change_many(&lock, &[refused]).await.unwrap();
+    tx.operation_change_many(&lock, &[refused], world.clock.now()).await.unwrap();
     tx.commit().await.unwrap();
     let sold = "exchange BRL: the books say 1000.00, but succeeded conversions moved 0.00";
     let bought = "exchange USDC: the books say -184.162062, but succeeded conversions moved 0.000000";
@@ -270,4 +272,21 @@ async fn the_house_is_the_sum_of_its_merchants(scratch: ScratchStore) {
     assert_eq!(house, expected);
     let own = sums(books::balances(&*world.store, Some(other)).await.unwrap());
     assert_eq!(own, ["payer BRL -0.01", "client_funds BRL 0.01"]);
+}
+
+/// A reason of another version: nothing of the merchant can be said, and of everybody else all.
+async fn books_that_cannot_be_read_keep_nobody_from_the_next(scratch: ScratchStore) {
+    let (world, _) = completed(scratch).await;
+    world.store.execute("UPDATE payments SET reason = 'weighed'").await;
+    for _ in 0..2 {
+        fixtures::merchant(&*world.store).await;
+    }
+    let checked = books::check(&*world.store, &*world.clock).await.unwrap();
+    assert_eq!((checked.merchants, checked.found), (3, 1));
+    let found = &checked.disagreements[0];
+    assert_eq!(
+        (found.merchant_id, found.payment_id, found.equation),
+        (world.merchant, None, Equation::Readable)
+    );
+    assert!(found.to_string().contains("weighed"), "{found}");
 }

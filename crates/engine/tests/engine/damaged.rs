@@ -3,8 +3,13 @@
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusRecorder};
+use settle_domain::alert::AlertKind;
+use settle_domain::ids::PaymentId;
+use settle_domain::seams::{Clock, SeededEntropy};
+use settle_domain::time::Timestamp;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
+use settle_store::{DueTime, Occurrence, PaymentFilter};
 use settle_testing::log::Log;
 use settle_testing::virtual_time::pass;
 
@@ -20,6 +25,8 @@ settle_testing::on_both_stores! {
     a_state_of_another_version_stops_no_other,
     an_operation_of_another_version_stops_no_other,
     a_corridor_that_cannot_be_read_stops_no_other_merchant,
+    a_payment_of_another_version_hides_no_other,
+    an_alert_of_another_version_keeps_no_other_back,
 }
 
 /// What an operator sees of the engine.
@@ -109,6 +116,62 @@ async fn a_corridor_that_cannot_be_read_stops_no_other_merchant(scratch: Scratch
     world.other_desk.until(has_paid(3)).await;
     running.stop().await;
     assert_eq!(world.desk.executed(Asked::Payout).len(), 0);
+}
+
+/// Operators, gauges and alerts see all others, in pages of any length.
+async fn a_payment_of_another_version_hides_no_other(scratch: ScratchStore) {
+    let world = World::unserved(scratch).await;
+    world.corridor("BRL", "USDC", "0").await;
+    world.receive_many(world.merchant, 5).await;
+    let ids = async |limit| {
+        let found = world.store.payment_search(&PaymentFilter::default(), None, limit).await.unwrap();
+        found.into_iter().map(|row| row.payment_id).collect::<Vec<_>>()
+    };
+    let all = ids(9).await;
+    assert_eq!(all.len(), 5);
+    for damage in [
+        "UPDATE payments SET state = 'weighed' WHERE payin_reference = (
+            SELECT payin_reference FROM payments ORDER BY merchant_id, payment_id LIMIT 1)",
+        "UPDATE payments SET reason = 'weighed' WHERE payin_reference = (
+            SELECT payin_reference FROM payments ORDER BY merchant_id, payment_id LIMIT 1 OFFSET 1)",
+        "UPDATE payments SET blocked = 'weighed' WHERE payin_reference = (
+            SELECT payin_reference FROM payments ORDER BY merchant_id, payment_id LIMIT 1 OFFSET 2)",
+    ] {
+        world.store.execute(damage).await;
+    }
+    assert_eq!(ids(9).await, all[3..]);
+    assert_eq!(ids(2).await, all[3..], "a page is full if there is more");
+    assert_eq!(ids(1).await, all[3..4]);
+    let counts = world.store.payment_counts().await.unwrap();
+    assert_eq!(counts.iter().map(|count| count.number).collect::<Vec<_>>(), [4]);
+    let start = (Timestamp::MIN, PaymentId::NIL);
+    let late = world.store.payment_late(Timestamp::MAX, start, Duration::from_secs(1), 9).await.unwrap();
+    let mut late: Vec<PaymentId> = late.into_iter().map(|late| late.payment_id).collect();
+    late.sort();
+    let mut readable = vec![all[1], all[3], all[4]];
+    readable.sort();
+    assert_eq!(late, readable, "a reason is not asked for");
+}
+
+async fn an_alert_of_another_version_keeps_no_other_back(scratch: ScratchStore) {
+    let world = World::unserved(scratch).await;
+    let now = world.clock.now();
+    let mut tx = world.store.begin().await.unwrap();
+    let occurrences = ["one", "two"].map(|subject| Occurrence {
+        merchant_id: None,
+        kind: AlertKind::ProviderOutOfGas,
+        subject: subject.to_owned(),
+        id: None,
+        text: String::new(),
+    });
+    tx.alert_tell_many(None, &occurrences, now, Duration::ZERO, &SeededEntropy::new(1)).await.unwrap();
+    tx.commit().await.unwrap();
+    world.store.execute("UPDATE alerts SET kind = 'weighed' WHERE subject = 'one'").await;
+    let mut tx = world.store.begin().await.unwrap();
+    let hold_until = now.plus(Duration::from_mins(1));
+    let taken = tx.alert_take(DueTime::by(now), hold_until, 9).await.unwrap();
+    assert_eq!(taken.iter().map(|alert| alert.subject.as_str()).collect::<Vec<_>>(), ["two"]);
+    assert_eq!(tx.alert_take(DueTime::by(now), hold_until, 9).await.unwrap(), [], "both are held");
 }
 
 /// It is told of once, however often it is read again.

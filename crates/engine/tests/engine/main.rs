@@ -30,6 +30,7 @@ mod notices;
 mod obstacles;
 mod proposals;
 mod reconcile;
+mod reconcile_runs;
 mod remarks;
 mod retries;
 mod rules;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use settle_domain::alert::AlertKind;
-use settle_domain::ids::PaymentId;
+use settle_domain::ids::{OperationId, PaymentId};
 use settle_domain::ledger::{Account, Postings};
 use settle_domain::operation::OperationStatus as Ours;
 use settle_domain::payment::StateName;
 use settle_domain::reconciliation::FindingKind;
-use settle_domain::seams::{Clock, SeededEntropy};
+use settle_domain::seams::{Clock, ManualClock, SeededEntropy};
 use settle_domain::time::Timestamp;
 use settle_engine::books;
 use settle_engine::life::Means;
@@ -25,7 +25,7 @@ use settle_provider::wire::{
     Capabilities, Operation, OperationKind, OperationPage, OperationStatus, Quote, QuoteRequest,
 };
 use settle_store::conformance::ScratchStore;
-use settle_store::{DueTime, Finding, OperationRow, Report};
+use settle_store::{DueTime, Finding, OperationRow, Report, Store};
 use uuid::Uuid;
 
 use crate::desk::{Desk, Lie};
@@ -49,17 +49,43 @@ settle_testing::on_both_stores! {
 }
 
 /// Later than PostgreSQL's own clock, by which operations are prepared.
-const LATER: u64 = 10 * 365 * 24 * 3_600;
+pub(crate) const LATER: u64 = 10 * 365 * 24 * 3_600;
 
 /// A desk that lists what it is told to, in pages of one.
-struct Lister {
+pub(crate) struct Lister {
     desk: Arc<Desk>,
     listed: Mutex<Vec<Operation>>,
     /// What it says when it is asked about one, instead of the desk.
     says: Mutex<HashMap<Uuid, Operation>>,
     /// From where it was asked to list, and whether it answers.
-    asked: Mutex<Vec<(Timestamp, Option<String>)>>,
-    fails_after: Mutex<usize>,
+    pub(crate) asked: Mutex<Vec<(Timestamp, Option<String>)>>,
+    pub(crate) fails_after: Mutex<usize>,
+    /// Whether somebody else could have taken the run, asked at each look-up, which takes so long.
+    pub(crate) slowly: Mutex<Option<Slowly>>,
+}
+
+/// A provider that takes long for each look-up.
+pub(crate) struct Slowly {
+    pub(crate) each: Duration,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) was_free: Vec<bool>,
+}
+
+impl Lister {
+    async fn take_time(&self) {
+        let Some((store, now)) = self.slowly.lock().unwrap().as_ref().map(|slowly| {
+            slowly.clock.set(slowly.clock.now().plus(slowly.each));
+            (Arc::clone(&slowly.store), slowly.clock.now())
+        }) else {
+            return;
+        };
+        let mut tx = store.begin().await.unwrap();
+        let by = DueTime::by(Timestamp::MAX);
+        let taken = tx.job_take("reconcile desk", now, by, Duration::from_mins(10)).await.unwrap();
+        drop(tx);
+        self.slowly.lock().unwrap().as_mut().unwrap().was_free.push(taken.is_some());
+    }
 }
 
 #[async_trait]
@@ -79,6 +105,7 @@ impl Provider for Lister {
     }
 
     async fn look_up(&self, id: Uuid, stamped_at: Timestamp) -> Seen<Operation> {
+        self.take_time().await;
         let said = self.says.lock().unwrap().get(&id).cloned();
         match said {
             Some(operation) => Seen::Answered(operation),
@@ -111,14 +138,14 @@ impl Provider for Lister {
     }
 }
 
-struct Setup {
-    world: World,
-    lister: Arc<Lister>,
-    reconciler: Reconciler,
+pub(crate) struct Setup {
+    pub(crate) world: World,
+    pub(crate) lister: Arc<Lister>,
+    pub(crate) reconciler: Reconciler,
 }
 
 impl Setup {
-    async fn new(scratch: ScratchStore) -> Setup {
+    pub(crate) async fn new(scratch: ScratchStore) -> Setup {
         let world = World::new(scratch).await;
         let lister = Arc::new(Lister {
             desk: world.desk.clone(),
@@ -126,6 +153,7 @@ impl Setup {
             says: Mutex::default(),
             asked: Mutex::default(),
             fails_after: Mutex::new(usize::MAX),
+            slowly: Mutex::default(),
         });
         let window = Duration::from_hours(24);
         let station = Station::new("desk".parse().unwrap(), lister.clone(), world.clock.clone(), window);
@@ -136,18 +164,23 @@ impl Setup {
     }
 
     /// The operations of a payment as the provider should list them.
-    async fn operations(&self, payment: PaymentId) -> Vec<Operation> {
+    pub(crate) async fn operations(&self, payment: PaymentId) -> Vec<Operation> {
         let mut operations = Vec::new();
         for row in self.world.operations(payment).await {
-            match self.lister.look_up(row.operation_id.0, self.world.clock.now()).await {
-                Seen::Answered(operation) => operations.push(operation),
-                other => panic!("{other:?}"),
-            }
+            operations.push(self.lister_says(row.operation_id).await);
         }
         operations
     }
 
-    fn lists(&self, operations: Vec<Operation>) {
+    /// An operation as the provider knows it.
+    pub(crate) async fn lister_says(&self, operation: OperationId) -> Operation {
+        match self.lister.look_up(operation.0, self.world.clock.now()).await {
+            Seen::Answered(operation) => operation,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn lists(&self, operations: Vec<Operation>) {
         *self.lister.listed.lock().unwrap() = operations;
     }
 
@@ -155,7 +188,7 @@ impl Setup {
         self.lister.says.lock().unwrap().insert(operation.operation_id, operation.clone());
     }
 
-    async fn reconcile(&self) -> (Report, Vec<Finding>) {
+    pub(crate) async fn reconcile(&self) -> (Report, Vec<Finding>) {
         let report = self.reconciler.reconcile(&"desk".parse().unwrap(), When::Now).await.unwrap().unwrap();
         assert!(report.ended_at.is_some());
         let findings = self.world.store.report_findings(report.report_id, None, 100).await.unwrap();
@@ -163,7 +196,7 @@ impl Setup {
         (report, findings)
     }
 
-    async fn completed(&self) -> (PaymentId, Vec<Operation>) {
+    pub(crate) async fn completed(&self) -> (PaymentId, Vec<Operation>) {
         let payment = self.world.paying(&[]).await;
         self.world.go(payment).await;
         let operations = self.operations(payment).await;
@@ -172,7 +205,7 @@ impl Setup {
         (payment, operations)
     }
 
-    async fn assert_told(&self, kinds: &[AlertKind]) {
+    pub(crate) async fn assert_told(&self, kinds: &[AlertKind]) {
         let mut told: Vec<AlertKind> = told(&self.world).await.iter().map(|alert| alert.kind).collect();
         told.sort_unstable();
         assert_eq!(told, kinds);
@@ -184,7 +217,7 @@ impl Setup {
     }
 }
 
-fn kinds(findings: &[Finding]) -> Vec<FindingKind> {
+pub(crate) fn kinds(findings: &[Finding]) -> Vec<FindingKind> {
     findings.iter().map(|finding| finding.kind).collect()
 }
 

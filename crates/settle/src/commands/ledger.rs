@@ -13,14 +13,14 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reconciliation::FindingKind;
 use settle_domain::time::Timestamp;
 use settle_engine::books::{self, Checked, Disagreement};
-use settle_engine::reconcile::{ReconcileError, Reconciler, When};
+use settle_engine::reconcile::{Reconciler, When};
 use settle_engine::wake::EngineWake;
 use settle_engine::writer::Writer;
 use settle_store::{Finding, Report, Store, StoreError};
 use settle_wiring::system::{SystemClock, SystemEntropy};
 use settle_wiring::{Context, User};
 
-use super::CommandError;
+use super::{CommandError, explained};
 use crate::output::{self, OutputFormat};
 
 /// Findings that are read at once.
@@ -226,18 +226,22 @@ async fn reconcile(
     if asked.is_empty() {
         return Err(CommandError::Refused("the settings have no provider".to_owned()));
     }
-    let mut printed = Vec::new();
+    let (mut printed, mut faults) = (Vec::new(), Vec::new());
     for provider in asked {
-        let report = reconciler.reconcile(&provider, When::Now).await.map_err(|fault| match fault {
-            ReconcileError::Store(fault) => CommandError::Store(fault),
-            other => CommandError::Refused(other.to_string()),
-        })?;
-        if let Some(report) = report {
-            printed.push(with_findings(&*context.store, report).await?);
+        // One that does not answer takes nothing from what is compared with the others.
+        match reconciler.reconcile(&provider, When::Now).await {
+            Ok(Some(report)) => printed.push(with_findings(&*context.store, report).await?),
+            Ok(None) => {}
+            Err(fault) => faults.push(explained(&fault)),
         }
     }
     let agrees = printed.iter().all(|report| report.findings.is_empty());
-    output::print(format, &printed, || printed.iter().map(told).collect::<Vec<_>>().join("\n"))?;
+    if !printed.is_empty() {
+        output::print(format, &printed, || printed.iter().map(told).collect::<Vec<_>>().join("\n"))?;
+    }
+    if !faults.is_empty() {
+        return Err(CommandError::Refused(faults.join("; ")));
+    }
     Ok(if agrees { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -5,10 +5,13 @@ use settle_domain::ids::MerchantId;
 use settle_domain::ledger::{Account, Postings};
 use settle_testing::binary::{Settle, block_on};
 
+use crate::sandbox::Running;
+
 on_both_stores! {
     the_house_and_a_merchant_have_balances,
     books_that_agree_are_a_success_and_others_a_failure,
     reconciling_needs_a_provider,
+    a_provider_that_does_not_answer_takes_nothing_from_another,
 }
 
 /// Posts what no step of a payment says.
@@ -69,4 +72,20 @@ fn reconciling_needs_a_provider(settle: &Settle) {
     assert!(refused.failed().contains("the settings have no provider"), "{refused:?}");
     let refused = settle.run(&["ledger", "reconcile", "nobody"]);
     assert!(refused.failed().contains("there is no provider nobody"), "{refused:?}");
+}
+
+/// The one that answers is asked, and its report printed, whichever comes first.
+fn a_provider_that_does_not_answer_takes_nothing_from_another(settle: &mut Settle) {
+    let sandbox = Running::start(settle, &["--secret", "hush"]);
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for (name, address) in [("AWAY", free), ("SANDBOX", sandbox.address)] {
+        settle.set(&format!("SETTLE_PROVIDERS__{name}__URL"), &format!("http://{address}"));
+        settle.set(&format!("SETTLE_PROVIDERS__{name}__SECRET"), "hush");
+    }
+    settle.run(&["migrate"]).ok();
+    let ran = settle.run(&["ledger", "reconcile"]);
+    assert_eq!(ran.code, Some(1));
+    assert!(ran.stderr.contains("away does not give its list"), "{ran:?}");
+    assert!(ran.stdout.contains("sandbox: 0 operations listed"), "{ran:?}");
+    settle.run(&["ledger", "reconcile", "sandbox"]).ok();
 }

@@ -383,6 +383,21 @@ pub async fn every_kind_has_alerts_of_its_own(store: &dyn Store) {
     assert_eq!(take(store, at(20)).await, [], "its last alert was told just now");
 }
 
+/// What happened first to a subject had no ids, what happened then had more than an alert names.
+pub async fn a_subject_may_happen_with_ids_and_without(store: &dyn Store) {
+    let unnamed = Occurrence { id: None, ..occurrence(None, AlertKind::BooksDisagree, "the books", "sums") };
+    let named: Vec<Occurrence> = (0..=ALERT_IDS_MAX)
+        .map(|number| occurrence(None, AlertKind::BooksDisagree, "the books", &number.to_string()))
+        .collect();
+    let ids: Vec<Uuid> = named.iter().filter_map(|named| named.id).collect();
+    tell(store, std::slice::from_ref(&unnamed), at(1)).await;
+    tell(store, &named, at(2)).await;
+    tell(store, &[unnamed], at(3)).await;
+    let told = take(store, at(4)).await;
+    assert_eq!((told.len(), told[0].occurrences), (1, 3 + u64::try_from(ALERT_IDS_MAX).unwrap()));
+    assert_eq!(told[0].ids, ids[..ALERT_IDS_MAX]);
+}
+
 /// What is a merchant's is not written without its lock.
 pub async fn an_alert_of_a_merchant_needs_its_lock(store: &dyn Store) {
     let owner = merchant(store).await;

@@ -244,6 +244,7 @@ macro_rules! conformance_suite {
                 an_endpoint_has_one_alert_under_way,
                 as_many_alerts_as_wanted_are_taken,
                 every_kind_has_alerts_of_its_own,
+                a_subject_may_happen_with_ids_and_without,
                 an_alert_of_a_merchant_needs_its_lock,
             }
             proposals {
@@ -283,6 +284,7 @@ macro_rules! conformance_suite {
             reports {
                 a_report_counts_each_operation_once,
                 what_was_accepted_and_not_listed_is_found_in_steps,
+                what_became_known_later_counts_from_then,
                 what_was_listed_is_forgotten_in_steps,
             }
             jobs {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::operation::{OperationKind, OperationStatus};
+use settle_domain::time::Timestamp;
 
 use super::fixtures::{at, merchant, unique_uuid};
 use super::payments::{create, payment};
@@ -45,12 +46,22 @@ async fn learn(
     status: OperationStatus,
     is_live: bool,
 ) -> StoreResult<()> {
+    learn_at(store, row, (status, is_live), at(11)).await
+}
+
+/// Records what was learnt of an operation at the given time, and commits.
+pub(super) async fn learn_at(
+    store: &dyn Store,
+    row: &OperationRow,
+    (status, is_live): (OperationStatus, bool),
+    when: Timestamp,
+) -> StoreResult<()> {
     let OperationRow { merchant_id, payment_id, kind, attempt, .. } = *row;
     let memory = format!(r#"{{"status": "{status}"}}"#);
     let learnt = OperationChange { merchant_id, payment_id, kind, attempt, status, is_live, memory };
     let mut tx = store.begin().await.unwrap();
     let lock = tx.merchant_lock(&[merchant_id]).await.unwrap();
-    tx.operation_change_many(&lock, &[learnt]).await?;
+    tx.operation_change_many(&lock, &[learnt], when).await?;
     tx.commit().await
 }
 

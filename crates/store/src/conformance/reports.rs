@@ -8,7 +8,7 @@ use settle_domain::reconciliation::FindingKind;
 use settle_domain::time::Timestamp;
 
 use super::fixtures::{at, merchant, unique_uuid};
-use super::operations::{operation, prepare};
+use super::operations::{learn_at, operation, prepare};
 use super::payments::{create, payment};
 use crate::{Finding, OperationRow, Report, Store, Unlisted};
 
@@ -141,4 +141,30 @@ pub async fn what_was_listed_is_forgotten_in_steps(store: &dyn Store) {
     }
     add(store, other.report_id, &listed, &[]).await;
     assert_eq!(store.report_find(other.report_id).await.unwrap().unwrap().listed, 5, "still known");
+}
+
+/// A provider must have listed what came to its status in the time that is asked about, whenever it was
+/// prepared; to learn the same once more is no other status.
+pub async fn what_became_known_later_counts_from_then(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let report = begin(store, 10).await;
+    let row = payment(owner, "pix", at(1));
+    create(store, std::slice::from_ref(&row)).await;
+    let payout = operation(owner, row.payment_id, OperationKind::Payout, 1);
+    prepare(store, &payout).await.unwrap();
+    let is_found = async |from: u64, until: u64| {
+        let provider = payout.provider.clone();
+        let asked = Unlisted { report_id: report.report_id, provider, from: at(from), until: at(until) };
+        let (found, _) = store.report_unlisted(&asked, None, 100, at(20)).await.unwrap();
+        found.iter().any(|found| found.operation_id == payout.operation_id)
+    };
+    learn_at(store, &payout, (OperationStatus::Unknown, true), at(2_000)).await.unwrap();
+    assert!(!is_found(0, 9_000).await, "nobody knows whether they have it");
+    learn_at(store, &payout, (OperationStatus::Succeeded, true), at(3_000)).await.unwrap();
+    assert!(is_found(3_000, 3_001).await);
+    assert!(!is_found(0, 3_000).await && !is_found(3_001, 9_000).await);
+    learn_at(store, &payout, (OperationStatus::Succeeded, true), at(4_000)).await.unwrap();
+    assert!(is_found(3_000, 3_001).await, "it was known");
+    learn_at(store, &payout, (OperationStatus::Returned, false), at(5_000)).await.unwrap();
+    assert!(is_found(5_000, 5_001).await);
 }

@@ -1,0 +1,255 @@
+//! The pages of a run: what the provider lists, then what we hold and it has not listed.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use settle_domain::alert::AlertKind;
+use settle_domain::ids::OperationId;
+use settle_domain::provider::ProviderName;
+use settle_domain::reconciliation::FindingKind;
+use settle_domain::time::Timestamp;
+use settle_provider::seen::Seen;
+use settle_provider::wire::Operation;
+use settle_store::{
+    ALERT_QUIET, CALL_TIMEOUT, Finding, Occurrence, OperationRow, StoreError, StoreResult, Unlisted, within,
+};
+
+use super::comparison::{Comparison, compare, ours};
+use super::{Hand, Mark, ReconcileError, Reconciler, Run};
+use crate::case::{Tracked, json};
+use crate::providers::Station;
+
+/// What came to its status so long before a run the provider must list; and so long after the time that it
+/// lists from. The next run begins to look before this one stops.
+const SETTLED_AFTER: Duration = Duration::from_mins(10);
+const LISTED_AFTER: Duration = Duration::from_mins(30);
+/// Our operations of one step.
+const OURS_A_STEP: u32 = 2_000;
+/// Pages of one run: a provider whose list has no end is told of, not followed.
+const PAGES_MAX: u32 = 100_000;
+
+impl Reconciler {
+    /// One page of the provider's list.
+    pub(super) async fn theirs(
+        &self,
+        station: &Station,
+        mark: &mut Mark,
+        run: &mut Run,
+        hand: &mut Hand,
+    ) -> Result<(), ReconcileError> {
+        let provider = station.name();
+        if run.pages >= PAGES_MAX {
+            // Whatever it would list next: the next run begins anew.
+            self.forget(mark, run, hand).await?;
+            mark.run = None;
+            return Err(ReconcileError::Endless(provider.clone()));
+        }
+        let page = match station.changes(run.since, run.after.as_deref()).await {
+            Seen::Answered(page) => page,
+            other => {
+                mark.run = Some(run.clone().without_page());
+                return Err(ReconcileError::NoList(provider.clone(), other.told()));
+            }
+        };
+        run.failures = 0;
+        let ids: Vec<OperationId> =
+            page.operations.iter().map(|operation| OperationId(operation.operation_id)).collect();
+        let known = self.known(provider, &ids).await?;
+        let mut findings = Vec::new();
+        for theirs in &page.operations {
+            let id = OperationId(theirs.operation_id);
+            let Some(row) = known.get(&id).cloned() else { continue };
+            self.keep(mark, hand).await?;
+            match self.found(station, theirs, row).await {
+                Err(StoreError::Unexpected(fault)) => passed_over(provider, id, &*fault),
+                found => findings.extend(found?),
+            }
+        }
+        run.pages += 1;
+        run.is_listed = page.next.is_none();
+        run.after = page.next;
+        self.store_page(provider, mark, run, hand, &ids, &findings).await?;
+        Ok(())
+    }
+
+    /// What we hold of the operations that a provider lists, if anything; without those that cannot be read.
+    async fn known(
+        &self,
+        provider: &ProviderName,
+        listed: &[OperationId],
+    ) -> StoreResult<HashMap<OperationId, Option<OperationRow>>> {
+        let (store, now) = (&self.means.store, self.means.clock.now());
+        let mut known: HashMap<_, _> = listed.iter().map(|id| (*id, None)).collect();
+        match within(CALL_TIMEOUT, store.operation_find_many(listed, now)).await {
+            Ok(rows) => known.extend(rows.into_iter().map(|row| (row.operation_id, Some(row)))),
+            // Which one it is shows when each is asked for alone.
+            Err(StoreError::Unexpected(_)) => {
+                for id in listed {
+                    match within(CALL_TIMEOUT, store.operation_find(*id, now)).await {
+                        Err(StoreError::Unexpected(fault)) => {
+                            passed_over(provider, *id, &*fault);
+                            known.remove(id);
+                        }
+                        row => drop(known.insert(*id, row?)),
+                    }
+                }
+            }
+            Err(fault) => return Err(fault),
+        }
+        Ok(known)
+    }
+
+    /// Whether the provider and we agree on an operation that it lists. What is news to us is looked up.
+    async fn found(
+        &self,
+        station: &Station,
+        theirs: &Operation,
+        row: Option<OperationRow>,
+    ) -> StoreResult<Option<Finding>> {
+        let found_at = self.means.clock.now();
+        let told = Some(json(theirs));
+        let Some(row) = row else {
+            let (kind, operation_id) = (FindingKind::UnknownToUs, OperationId(theirs.operation_id));
+            let (merchant_id, payment_id) = (None, None);
+            return Ok(Some(Finding {
+                operation_id,
+                kind,
+                merchant_id,
+                payment_id,
+                found_at,
+                ours: None,
+                theirs: told,
+            }));
+        };
+        let finding = |kind, held: &Tracked| Finding {
+            operation_id: row.operation_id,
+            kind,
+            merchant_id: Some(row.merchant_id),
+            payment_id: Some(row.payment_id),
+            found_at,
+            ours: Some(ours(held)),
+            theirs: told.clone(),
+        };
+        let held = Tracked::read(row.clone())?;
+        if held.operation.provider != *station.name() {
+            return Ok(Some(finding(FindingKind::UnknownToUs, &held)));
+        }
+        let kind = match compare(theirs, &held) {
+            Comparison::Agrees => return Ok(None),
+            Comparison::Differs(kind) => return Ok(Some(finding(kind, &held))),
+            Comparison::News(kind) => kind,
+        };
+        self.look(station, &row).await?;
+        let is_told_anyway = kind == FindingKind::Returned || !held.operation.memory.status.is_open();
+        let after = self.means.store.operation_find(row.operation_id, self.means.clock.now());
+        let after = within(CALL_TIMEOUT, after).await?.map(Tracked::read).transpose()?;
+        let agrees = after.as_ref().is_some_and(|after| compare(theirs, after) == Comparison::Agrees);
+        Ok((is_told_anyway || !agrees).then(|| finding(kind, after.as_ref().unwrap_or(&held))))
+    }
+
+    /// Whether the provider has an operation that it must have listed, and has not. What was prepared before
+    /// the time that it lists from may have ended there long before we heard of it: then its word, once it is
+    /// asked, is enough.
+    async fn unlisted(
+        &self,
+        station: &Station,
+        row: OperationRow,
+        from: Timestamp,
+    ) -> StoreResult<Option<Finding>> {
+        let (operation_id, merchant, payment) = (row.operation_id, row.merchant_id, row.payment_id);
+        let found_at = self.means.clock.now();
+        let is_older = found_at.minus(row.age) < from;
+        let held = Tracked::read(row)?;
+        let theirs = match station.look_up(operation_id).await {
+            Seen::Answered(operation) => Some(operation),
+            _ => None,
+        };
+        let agrees = theirs.as_ref().is_some_and(|theirs| compare(theirs, &held) == Comparison::Agrees);
+        Ok((!is_older || !agrees).then(|| Finding {
+            operation_id,
+            kind: FindingKind::UnknownToThem,
+            merchant_id: Some(merchant),
+            payment_id: Some(payment),
+            found_at,
+            ours: Some(ours(&held)),
+            theirs: theirs.as_ref().map(json),
+        }))
+    }
+
+    /// One step through our own operations: those that the provider must have listed, and has not.
+    pub(super) async fn ours(
+        &self,
+        station: &Station,
+        mark: &mut Mark,
+        run: &mut Run,
+        hand: &mut Hand,
+    ) -> Result<(), ReconcileError> {
+        let asked = Unlisted {
+            report_id: run.report_id,
+            provider: station.name().clone(),
+            from: run.since.plus(LISTED_AFTER),
+            until: run.started_at.minus(SETTLED_AFTER),
+        };
+        let now = self.means.clock.now();
+        let step = self.means.store.report_unlisted(&asked, run.walked, OURS_A_STEP, now);
+        let (unlisted, next) = within(CALL_TIMEOUT, step).await?;
+        let mut findings = Vec::with_capacity(unlisted.len());
+        for row in unlisted {
+            self.keep(mark, hand).await?;
+            let id = row.operation_id;
+            match self.unlisted(station, row, asked.from).await {
+                Err(StoreError::Unexpected(fault)) => passed_over(station.name(), id, &*fault),
+                found => findings.extend(found?),
+            }
+        }
+        run.walked = next.or(run.walked);
+        run.is_walked = next.is_none();
+        self.store_page(station.name(), mark, run, hand, &[], &findings).await?;
+        Ok(())
+    }
+
+    /// Stores findings, their alerts and how far the run is, in one transaction.
+    async fn store_page(
+        &self,
+        provider: &ProviderName,
+        mark: &mut Mark,
+        run: &Run,
+        hand: &mut Hand,
+        listed: &[OperationId],
+        findings: &[Finding],
+    ) -> StoreResult<()> {
+        let next = Mark { run: Some(run.clone()), ..mark.clone() };
+        let occurrences: Vec<Occurrence> = findings.iter().map(|found| occurrence(provider, found)).collect();
+        let kept = within(CALL_TIMEOUT, async {
+            let now = self.means.clock.now();
+            let mut tx = self.means.store.begin().await?;
+            tx.report_add(run.report_id, listed, findings).await?;
+            if !occurrences.is_empty() {
+                tx.alert_tell_many(None, &occurrences, now, ALERT_QUIET, &*self.entropy).await?;
+            }
+            let held_until = self.keep_in(&mut *tx, hand, &next).await?;
+            tx.commit().await?;
+            Ok(held_until)
+        });
+        // Only what is committed is done: a run that fails now begins this page again.
+        hand.fence = kept.await?;
+        *mark = next;
+        Ok(())
+    }
+}
+
+/// What cannot be read stops nobody: the check of the books tells of it.
+fn passed_over(provider: &ProviderName, operation_id: OperationId, fault: &dyn std::fmt::Display) {
+    tracing::warn!(%provider, %operation_id, %fault, "an operation cannot be compared");
+}
+
+fn occurrence(provider: &ProviderName, finding: &Finding) -> Occurrence {
+    let whose = finding.payment_id.map(|payment| format!(" of payment {payment}")).unwrap_or_default();
+    Occurrence {
+        merchant_id: None,
+        kind: AlertKind::ReconciliationFinding,
+        subject: provider.to_string(),
+        id: Some(finding.operation_id.0),
+        text: format!("{provider}: operation {}{whose}: {}", finding.operation_id, finding.kind.words()),
+    }
+}

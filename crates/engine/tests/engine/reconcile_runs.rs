@@ -1,0 +1,169 @@
+//! Runs of a reconciliation that take long, fail or are cut off: what they find is true all the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use settle_domain::alert::AlertKind;
+use settle_domain::payment::{Act, Outcome, StateName};
+use settle_domain::reconciliation::FindingKind;
+use settle_domain::seams::Clock;
+use settle_domain::time::Timestamp;
+use settle_engine::acts::People;
+use settle_engine::reconcile::{ReconcileError, When};
+use settle_provider::wire::OperationKind;
+use settle_store::conformance::ScratchStore;
+use settle_store::{DueTime, JobState, Report};
+
+use crate::acts::act_now;
+use crate::desk::Lie;
+use crate::notices::told;
+use crate::reconcile::{LATER, Setup, Slowly, kinds};
+use crate::world::at;
+
+settle_testing::on_both_stores! {
+    a_page_that_is_never_given_makes_the_list_begin_anew,
+    a_run_that_fails_for_hours_is_told,
+    what_became_known_after_a_run_is_looked_for_in_the_next,
+    what_ended_while_a_run_was_under_way_is_no_finding,
+    a_run_that_is_cut_off_at_its_end_only_ends,
+    a_run_is_kept_however_long_a_page_takes,
+    an_operation_of_another_version_stops_no_run,
+}
+
+impl Setup {
+    async fn try_run(&self) -> Result<Option<Report>, ReconcileError> {
+        self.reconciler.reconcile(&"desk".parse().unwrap(), When::Now).await
+    }
+
+    /// From now on the provider gives so many pages.
+    fn gives(&self, pages: usize) {
+        *self.lister.fails_after.lock().unwrap() = pages;
+    }
+
+    fn wait(&self, time: Duration) {
+        self.world.clock.set(self.world.clock.now().plus(time));
+    }
+}
+
+/// The provider no longer knows where the second page begins.
+async fn a_page_that_is_never_given_makes_the_list_begin_anew(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    setup.completed().await;
+    setup.gives(1);
+    for _ in 0..3 {
+        setup.try_run().await.unwrap_err();
+    }
+    setup.gives(usize::MAX);
+    let (report, findings) = setup.reconcile().await;
+    assert_eq!((report.listed, findings), (2, Vec::new()), "nothing counts twice");
+    let asked = setup.lister.asked.lock().unwrap().clone();
+    let asked: Vec<Option<&str>> = asked.iter().map(|(_, after)| after.as_deref()).collect();
+    assert_eq!(asked, [None, None, Some("1")]);
+}
+
+async fn a_run_that_fails_for_hours_is_told(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    setup.gives(0);
+    setup.try_run().await.unwrap_err();
+    setup.wait(Duration::from_mins(119));
+    setup.try_run().await.unwrap_err();
+    setup.assert_told(&[]).await;
+    setup.wait(Duration::from_mins(1));
+    setup.try_run().await.unwrap_err();
+    let alerts = told(&setup.world).await;
+    assert_eq!((alerts.len(), alerts[0].kind), (1, AlertKind::ReconciliationOverdue));
+    assert_eq!((alerts[0].subject.as_str(), alerts[0].ids.as_slice()), ("desk", &[][..]));
+    assert!(alerts[0].last_text.contains("desk does not give its list"), "{}", alerts[0].last_text);
+}
+
+/// Nobody knew what became of the payout, until a person said that it was paid: the provider has never heard
+/// of it.
+async fn what_became_known_after_a_run_is_looked_for_in_the_next(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let payment = setup.world.paying(&[Lie::Dropped]).await;
+    assert_eq!(setup.world.go(payment).await.standing.state, StateName::PayingOut);
+    let rows = setup.world.operations(payment).await;
+    let conversion = setup.lister_says(rows[0].operation_id).await;
+    setup.lists(vec![conversion]);
+    setup.world.clock.set(at(LATER));
+    assert_eq!(kinds(&setup.reconcile().await.1), []);
+    act_now(&setup.world, payment, Act::Resolve(Outcome::Paid), People::Two).await.unwrap();
+    setup.lists(Vec::new());
+    setup.wait(Duration::from_hours(24));
+    let (_, findings) = setup.reconcile().await;
+    assert_eq!(kinds(&findings), [FindingKind::UnknownToThem]);
+    assert_eq!((findings[0].operation_id, &findings[0].theirs), (rows[1].operation_id, &None));
+    setup.wait(Duration::from_hours(24));
+    assert_eq!(kinds(&setup.reconcile().await.1), [], "it is told once");
+}
+
+/// A payout that waited long is sent after the provider has given its list.
+async fn what_ended_while_a_run_was_under_way_is_no_finding(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let payment = setup.world.paying(&[Lie::OutOfGas]).await;
+    assert_eq!(setup.world.go(payment).await.standing.state, StateName::PayingOut);
+    let rows = setup.world.operations(payment).await;
+    let conversion = setup.lister_says(rows[0].operation_id).await;
+    // The same page twice: the run fails between them.
+    setup.lists(vec![conversion.clone(), conversion]);
+    setup.gives(1);
+    setup.world.clock.set(at(LATER));
+    setup.try_run().await.unwrap_err();
+    assert_eq!(setup.world.go(payment).await.standing.state, StateName::Completed);
+    setup.gives(usize::MAX);
+    assert_eq!(kinds(&setup.reconcile().await.1), []);
+    assert_eq!(setup.world.desk.executed(OperationKind::Payout).len(), 1);
+}
+
+/// What was listed is forgotten, and the run is not called whole yet.
+async fn a_run_that_is_cut_off_at_its_end_only_ends(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    setup.completed().await;
+    setup.world.clock.set(at(LATER));
+    let (report, _) = setup.reconcile().await;
+    let mut tx = setup.world.store.begin().await.unwrap();
+    let now = setup.world.clock.now();
+    let (by, hold) = (DueTime::by(Timestamp::MAX), Duration::ZERO);
+    let taken = tx.job_take("reconcile desk", now, by, hold).await.unwrap().unwrap();
+    let run = serde_json::json!({
+        "report_id": report.report_id, "since": report.since, "started_at": report.started_at, "pages": 2,
+        "is_listed": true, "is_walked": true,
+    });
+    let mark = serde_json::json!({ "run": run }).to_string();
+    let state = JobState { due_at: now, held_until: now, mark };
+    assert!(tx.job_keep("reconcile desk", taken.held_until, &state).await.unwrap());
+    tx.commit().await.unwrap();
+    let (again, findings) = setup.reconcile().await;
+    assert_eq!((again.report_id, kinds(&findings)), (report.report_id, Vec::new()));
+    setup.assert_told(&[]).await;
+}
+
+/// Two operations are not listed, and the provider takes eight minutes for each look-up.
+async fn a_run_is_kept_however_long_a_page_takes(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    setup.completed().await;
+    setup.lists(Vec::new());
+    setup.world.clock.set(at(LATER));
+    *setup.lister.slowly.lock().unwrap() = Some(Slowly {
+        each: Duration::from_mins(8),
+        store: setup.world.store.share(),
+        clock: Arc::clone(&setup.world.clock),
+        was_free: Vec::new(),
+    });
+    let (_, findings) = setup.reconcile().await;
+    assert_eq!(findings.len(), 2);
+    let slowly = setup.lister.slowly.lock().unwrap().take().unwrap();
+    assert_eq!(slowly.was_free, [false, false]);
+}
+
+async fn an_operation_of_another_version_stops_no_run(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let (_, mut operations) = setup.completed().await;
+    operations[1].amount = Some("181.149630".parse().unwrap());
+    let damaged = operations[0].operation_id;
+    setup.lists(operations);
+    setup.world.store.execute("UPDATE operations SET status = 'weighed' WHERE kind = 'conversion'").await;
+    let (report, findings) = setup.reconcile().await;
+    assert_eq!((report.listed, kinds(&findings)), (2, vec![FindingKind::OtherAmounts]));
+    assert_ne!(findings[0].operation_id.0, damaged);
+}

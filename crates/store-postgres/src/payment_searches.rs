@@ -1,0 +1,161 @@
+//! Searches over the payments of all merchants.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::payment::{Flag, StateName};
+use settle_domain::provider::ProviderName;
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::time::Timestamp;
+use settle_store::{
+    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, StoreResult, left_out,
+};
+use sqlx::postgres::PgRow;
+use uuid::Uuid;
+
+use crate::PostgresStore;
+use crate::convert::{At, id, number, optional_parsed, optional_time, parsed, signed, time};
+use crate::error::store_error;
+use crate::payments::payment;
+
+settle_store::statements! {
+    // Without a state only what is open is looked at.
+    cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments
+        WHERE (merchant_id, payment_id) > ($1, $2) AND merchant_id >= $3 AND merchant_id <= $4
+          AND (state = $5 OR ($5 IS NULL AND is_open))
+          AND ($6::text IS NULL OR blocked = $6) AND ($7::text IS NULL OR reason = $7)
+          AND ($8::text IS NULL OR provider = $8) AND ($9::text IS NULL OR payin_reference = $9)
+          AND ($10::timestamptz IS NULL OR changed_at <= $10) AND $12::text IS NULL
+        ORDER BY merchant_id, payment_id LIMIT $11";
+    // By their flag, whatever their state.
+    cold "an operator's; a row for each payment with the flag" FLAGGED = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments
+        WHERE flag IS NOT NULL AND flag = $12
+          AND (merchant_id, payment_id) > ($1, $2) AND merchant_id >= $3 AND merchant_id <= $4
+          AND ($5::text IS NULL OR state = $5)
+          AND ($6::text IS NULL OR blocked = $6) AND ($7::text IS NULL OR reason = $7)
+          AND ($8::text IS NULL OR provider = $8) AND ($9::text IS NULL OR payin_reference = $9)
+          AND ($10::timestamptz IS NULL OR changed_at <= $10)
+        ORDER BY merchant_id, payment_id LIMIT $11";
+    cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
+        SELECT state, count(*), min(changed_at) FROM payments WHERE is_open GROUP BY state";
+    // On its way it has a time at which it is due. It is late since the first terms as long as the newest.
+    cold "a look every minute; a row for each open payment" LATE = "
+        SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
+            SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
+                   coalesce(agreed.late_at, p.changed_at + $2 * interval '1 second') AS late_at
+            FROM payments AS p
+            LEFT JOIN LATERAL (
+                SELECT min(greatest(c.made_at, p.changed_at + c.alert_after_seconds * interval '1 second'))
+                       AS late_at
+                FROM corridors AS c
+                WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request::json ->> 'incoming_currency'
+                  AND c.outgoing = p.request::json ->> 'outgoing_currency'
+                  AND c.alert_after_seconds >= (
+                      SELECT n.alert_after_seconds FROM corridors AS n
+                      WHERE n.merchant_id = c.merchant_id AND n.incoming = c.incoming
+                        AND n.outgoing = c.outgoing ORDER BY n.version DESC LIMIT 1)
+            ) AS agreed ON true
+            WHERE p.is_open AND p.due_at IS NOT NULL
+              AND p.state IN ('received', 'quoted', 'converting', 'converted', 'paying_out', 'refunding')
+        ) AS late
+        WHERE late_at <= $1 AND (late_at, payment_id) > ($3, $4)
+        ORDER BY late_at, payment_id LIMIT $5";
+    cold "a look every minute; a row for each open payment" BLOCKED = "
+        SELECT provider, count(*) FROM payments
+        WHERE is_open AND due_at IS NOT NULL AND blocked = $1 AND provider IS NOT NULL
+        GROUP BY provider ORDER BY provider";
+}
+
+#[async_trait]
+impl PaymentSearches for PostgresStore {
+    async fn payment_search(
+        &self,
+        filter: &PaymentFilter,
+        after: Option<(MerchantId, PaymentId)>,
+        limit: u32,
+    ) -> StoreResult<Vec<PaymentRow>> {
+        let statement = if filter.flag.is_some() { FLAGGED } else { SEARCH };
+        let (mut found, mut after) = (Vec::new(), after.unwrap_or((MerchantId::NIL, PaymentId::NIL)));
+        loop {
+            let missing = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(found.len());
+            let query = sqlx::query(statement)
+                .bind(after.0.0)
+                .bind(after.1.0)
+                .bind(filter.merchant_id.map_or(Uuid::nil(), |merchant| merchant.0))
+                .bind(filter.merchant_id.map_or(Uuid::max(), |merchant| merchant.0))
+                .bind(filter.state.map(StateName::as_str))
+                .bind(filter.blocked.map(Blocked::as_str))
+                .bind(filter.reason.map(Reason::as_str))
+                .bind(filter.provider.as_ref().map(ProviderName::as_str))
+                .bind(&filter.reference)
+                .bind(filter.changed_by.map(At))
+                .bind(i64::try_from(missing).unwrap_or(i64::MAX))
+                .bind(filter.flag.map(Flag::as_str));
+            let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+            if let Some(last) = rows.last() {
+                after = (id(last, 0, MerchantId)?, id(last, 1, PaymentId)?);
+            }
+            for row in &rows {
+                found.extend(left_out("a payment", payment(row))?);
+            }
+            if rows.len() < missing || found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+                return Ok(found);
+            }
+        }
+    }
+
+    async fn payment_late(
+        &self,
+        now: Timestamp,
+        (late_at, after): (Timestamp, PaymentId),
+        allowed: Duration,
+        limit: u32,
+    ) -> StoreResult<Vec<LatePayment>> {
+        let query = sqlx::query(LATE)
+            .bind(At(now))
+            .bind(signed(allowed.as_secs()))
+            .bind(At(late_at))
+            .bind(after.0)
+            .bind(signed(limit));
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        let late = |row: &PgRow| {
+            Ok(LatePayment {
+                merchant_id: id(row, 0, MerchantId)?,
+                payment_id: id(row, 1, PaymentId)?,
+                state: parsed(row, 2)?,
+                blocked: optional_parsed(row, 3)?,
+                provider: optional_parsed(row, 4)?,
+                changed_at: time(row, 5)?,
+                late_at: time(row, 6)?,
+            })
+        };
+        let late = rows.iter().map(|row| left_out("a late payment", late(row)));
+        late.filter_map(StoreResult::transpose).collect()
+    }
+
+    async fn payment_blocked(&self, blocked: Blocked) -> StoreResult<Vec<(ProviderName, u64)>> {
+        let query = sqlx::query(BLOCKED).bind(blocked.as_str());
+        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        rows.iter().map(|row| Ok((parsed(row, 0)?, number(row, 1)?))).collect()
+    }
+
+    async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>> {
+        let rows = sqlx::query(COUNTS).fetch_all(&self.pool).await.map_err(store_error)?;
+        let count = |row: &PgRow| {
+            Ok(PaymentCount {
+                state: parsed(row, 0)?,
+                number: number(row, 1)?,
+                oldest_at: optional_time(row, 2)?,
+            })
+        };
+        let counts = rows.iter().map(|row| left_out("a state of payments", count(row)));
+        counts.filter_map(StoreResult::transpose).collect()
+    }
+}

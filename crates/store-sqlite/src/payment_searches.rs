@@ -1,0 +1,161 @@
+//! Searches over the payments of all merchants.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rusqlite::{Row, params};
+use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::payment::{Flag, StateName};
+use settle_domain::provider::ProviderName;
+use settle_domain::reason::{Blocked, Reason};
+use settle_domain::time::Timestamp;
+use settle_store::{
+    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, StoreResult, left_out,
+};
+use uuid::Uuid;
+
+use crate::SqliteStore;
+use crate::convert::{id, number, optional_parsed, optional_time, parsed, signed, time};
+use crate::payments::payment;
+use crate::query::Query;
+
+settle_store::statements! {
+    // Without a state only what is open is looked at.
+    cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments
+        WHERE (merchant_id, payment_id) > (?1, ?2) AND merchant_id >= ?3 AND merchant_id <= ?4
+          AND (state = ?5 OR (?5 IS NULL AND is_open))
+          AND (?6 IS NULL OR blocked = ?6) AND (?7 IS NULL OR reason = ?7)
+          AND (?8 IS NULL OR provider = ?8) AND (?9 IS NULL OR payin_reference = ?9)
+          AND (?10 IS NULL OR changed_at <= ?10) AND ?12 IS NULL
+        ORDER BY merchant_id, payment_id LIMIT ?11 + 0";
+    // By their flag, whatever their state.
+    cold "an operator's; a row for each payment with the flag" FLAGGED = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments INDEXED BY payments_flagged
+        WHERE flag IS NOT NULL AND flag = ?12
+          AND (merchant_id, payment_id) > (?1, ?2) AND merchant_id >= ?3 AND merchant_id <= ?4
+          AND (?5 IS NULL OR state = ?5)
+          AND (?6 IS NULL OR blocked = ?6) AND (?7 IS NULL OR reason = ?7)
+          AND (?8 IS NULL OR provider = ?8) AND (?9 IS NULL OR payin_reference = ?9)
+          AND (?10 IS NULL OR changed_at <= ?10)
+        ORDER BY merchant_id, payment_id LIMIT ?11 + 0";
+    cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
+        SELECT state, count(*), min(changed_at) FROM payments INDEXED BY payments_open
+        WHERE is_open GROUP BY state";
+    // On its way it has a time at which it is due. It is late since the first terms as long as the newest.
+    cold "a look every minute; a row for each open payment" LATE = "
+        SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
+            SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
+                   ifnull((
+                       SELECT min(max(made_at, p.changed_at + 1000000 * alert_after_seconds)) FROM corridors AS c
+                       WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request ->> 'incoming_currency'
+                         AND c.outgoing = p.request ->> 'outgoing_currency'
+                         AND c.alert_after_seconds >= (
+                             SELECT alert_after_seconds FROM corridors AS newest
+                             WHERE (newest.merchant_id, newest.incoming, newest.outgoing)
+                                   = (c.merchant_id, c.incoming, c.outgoing) ORDER BY version DESC LIMIT 1)
+                   ), p.changed_at + 1000000 * ?2) AS late_at
+            FROM payments AS p INDEXED BY payments_open
+            WHERE p.is_open AND p.due_at IS NOT NULL
+              AND p.state IN ('received', 'quoted', 'converting', 'converted', 'paying_out', 'refunding')
+        )
+        WHERE late_at <= ?1 AND (late_at, payment_id) > (?3, ?4)
+        ORDER BY late_at, payment_id LIMIT ?5 + 0";
+    cold "a look every minute; a row for each open payment" BLOCKED = "
+        SELECT provider, count(*) FROM payments INDEXED BY payments_open
+        WHERE is_open AND due_at IS NOT NULL AND blocked = ?1 AND provider IS NOT NULL
+        GROUP BY provider ORDER BY provider";
+}
+
+#[async_trait]
+impl PaymentSearches for SqliteStore {
+    async fn payment_search(
+        &self,
+        filter: &PaymentFilter,
+        after: Option<(MerchantId, PaymentId)>,
+        limit: u32,
+    ) -> StoreResult<Vec<PaymentRow>> {
+        let first = filter.merchant_id.map_or(Uuid::nil(), |merchant| merchant.0);
+        let last = filter.merchant_id.map_or(Uuid::max(), |merchant| merchant.0);
+        let statement = if filter.flag.is_some() { FLAGGED } else { SEARCH };
+        let (mut found, mut after) = (Vec::new(), after.unwrap_or((MerchantId::NIL, PaymentId::NIL)));
+        loop {
+            let missing = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(found.len());
+            let page = self.connections.read_long(|connection| {
+                let asked = params![
+                    after.0.0,
+                    after.1.0,
+                    first,
+                    last,
+                    filter.state.map(StateName::as_str),
+                    filter.blocked.map(Blocked::as_str),
+                    filter.reason.map(Reason::as_str),
+                    filter.provider.as_ref().map(ProviderName::as_str),
+                    filter.reference,
+                    filter.changed_by.map(Timestamp::as_micros),
+                    i64::try_from(missing).unwrap_or(i64::MAX),
+                    filter.flag.map(Flag::as_str)
+                ];
+                connection.rows(statement, asked, |row| {
+                    let place = (id(row, 0, MerchantId)?, id(row, 1, PaymentId)?);
+                    Ok((place, left_out("a payment", payment(row))?))
+                })
+            });
+            let page = page.await?;
+            let is_last = page.len() < missing;
+            after = page.last().map_or(after, |(place, _)| *place);
+            found.extend(page.into_iter().filter_map(|(_, row)| row));
+            if is_last || found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
+                return Ok(found);
+            }
+        }
+    }
+
+    async fn payment_late(
+        &self,
+        now: Timestamp,
+        (late_at, after): (Timestamp, PaymentId),
+        allowed: Duration,
+        limit: u32,
+    ) -> StoreResult<Vec<LatePayment>> {
+        let late = |row: &Row<'_>| {
+            Ok(LatePayment {
+                merchant_id: id(row, 0, MerchantId)?,
+                payment_id: id(row, 1, PaymentId)?,
+                state: parsed(row, 2)?,
+                blocked: optional_parsed(row, 3)?,
+                provider: optional_parsed(row, 4)?,
+                changed_at: time(row, 5)?,
+                late_at: time(row, 6)?,
+            })
+        };
+        let found = self.connections.read_long(|connection| {
+            let (now, late_at) = (now.as_micros(), late_at.as_micros());
+            let asked = params![now, signed(allowed.as_secs()), late_at, after.0, signed(limit)];
+            connection.rows(LATE, asked, |row| left_out("a late payment", late(row)))
+        });
+        Ok(found.await?.into_iter().flatten().collect())
+    }
+
+    async fn payment_blocked(&self, blocked: Blocked) -> StoreResult<Vec<(ProviderName, u64)>> {
+        let count = |row: &Row<'_>| Ok((parsed(row, 0)?, number(row, 1)?));
+        self.connections.read_long(|connection| connection.rows(BLOCKED, [blocked.as_str()], count)).await
+    }
+
+    async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>> {
+        let count = |row: &Row<'_>| {
+            Ok(PaymentCount {
+                state: parsed(row, 0)?,
+                number: number(row, 1)?,
+                oldest_at: optional_time(row, 2)?,
+            })
+        };
+        let counted = |row: &Row<'_>| left_out("a state of payments", count(row));
+        let counts = self.connections.read_long(|connection| connection.rows(COUNTS, [], counted)).await?;
+        Ok(counts.into_iter().flatten().collect())
+    }
+}
