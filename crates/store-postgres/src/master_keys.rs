@@ -18,6 +18,7 @@ use crate::{PostgresStore, PostgresTx, keys, operators};
 
 settle_store::statements! {
     cold "asked at start-up" LIST = "SELECT key_id FROM master_keys ORDER BY recorded_at, key_id";
+    cold "done at start-up" LOCK = "LOCK TABLE master_keys IN SHARE ROW EXCLUSIVE MODE";
     cold "done at start-up" RECORD = "
         INSERT INTO master_keys (key_id, recorded_at) VALUES ($1, $2) ON CONFLICT (key_id) DO NOTHING";
     cold "asked at start-up and by an operator" USES = "
@@ -109,10 +110,18 @@ impl MasterKeyReads for PostgresStore {
 
 #[async_trait]
 impl MasterKeyWrites for PostgresTx {
-    async fn master_key_record(&mut self, key: MasterKeyId, at: Timestamp) -> StoreResult<()> {
-        let query = sqlx::query(RECORD).bind(key.0.as_slice()).bind(At(at));
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
-        Ok(())
+    async fn master_key_record(&mut self, ring: &[MasterKeyId], at: Timestamp) -> StoreResult<bool> {
+        sqlx::query(LOCK).execute(&mut *self.inner).await.map_err(store_error)?;
+        let rows = sqlx::query(LIST).fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let known: Vec<MasterKeyId> = rows.iter().map(master_key_id).collect::<StoreResult<_>>()?;
+        if !known.is_empty() && !ring.iter().any(|key| known.contains(key)) {
+            return Ok(false);
+        }
+        for newest in ring.iter().take(1) {
+            let query = sqlx::query(RECORD).bind(newest.0.as_slice()).bind(At(at));
+            query.execute(&mut *self.inner).await.map_err(store_error)?;
+        }
+        Ok(true)
     }
 
     async fn master_key_reseal_secrets(

@@ -98,9 +98,16 @@ impl MasterKeyReads for SqliteStore {
 
 #[async_trait]
 impl MasterKeyWrites for SqliteTx {
-    async fn master_key_record(&mut self, key: MasterKeyId, at: Timestamp) -> StoreResult<()> {
-        self.writer.connection()?.change(RECORD, params![key.0, at.as_micros()]).map_err(store_error)?;
-        Ok(())
+    async fn master_key_record(&mut self, ring: &[MasterKeyId], at: Timestamp) -> StoreResult<bool> {
+        let connection = self.writer.connection()?;
+        let known = connection.rows(LIST, [], master_key_id)?;
+        if !known.is_empty() && !ring.iter().any(|key| known.contains(key)) {
+            return Ok(false);
+        }
+        for newest in ring.iter().take(1) {
+            connection.change(RECORD, params![newest.0, at.as_micros()]).map_err(store_error)?;
+        }
+        Ok(true)
     }
 
     async fn master_key_reseal_secrets(

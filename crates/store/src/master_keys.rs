@@ -106,8 +106,10 @@ pub trait MasterKeyReads {
 /// each of the last three says how many rows it changed.
 #[async_trait]
 pub trait MasterKeyWrites {
-    /// Records a master key in use. Recording it again changes nothing.
-    async fn master_key_record(&mut self, key: MasterKeyId, at: Timestamp) -> StoreResult<()>;
+    /// Records the first key of a ring as in use, if it is the first of all or another key of the ring is in
+    /// use already. Says whether it is in use then: of two who bring the first ring at the same time, one is
+    /// told no.
+    async fn master_key_record(&mut self, ring: &[MasterKeyId], at: Timestamp) -> StoreResult<bool>;
 
     /// Stores webhook secrets that were sealed anew.
     async fn master_key_reseal_secrets(

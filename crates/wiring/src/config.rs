@@ -218,7 +218,7 @@ pub struct Shutdown {
 
 /// The longest wait of the engine that can be set.
 const ENGINE_RETRY_MAX: Duration = Duration::from_hours(1);
-/// The most attempts and the longest attempt that merchants are promised.
+/// The most attempts, and how long an attempt may take, as merchants are promised.
 const CONTRACT_ATTEMPTS: u32 = 8;
 const CONTRACT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -232,7 +232,7 @@ impl Config {
                 self.webhook.max_attempts
             ));
         }
-        if self.webhook.timeout > CONTRACT_TIMEOUT {
+        if self.webhook.timeout != CONTRACT_TIMEOUT {
             warnings.push(format!(
                 "webhook.timeout is {:?}, but merchants are promised {CONTRACT_TIMEOUT:?}",
                 self.webhook.timeout

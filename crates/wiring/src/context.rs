@@ -9,6 +9,7 @@ use settle_outbox::wake::Wake;
 use settle_store::Store;
 
 use crate::config::Config;
+use crate::master_key::key_ring_of_nobody;
 use crate::system::{SystemClock, SystemEntropy};
 use crate::{User, WiringError, has_master_key, key_ring, sqlite_file, store};
 
@@ -43,15 +44,23 @@ impl Context {
         if !known.is_empty() && !has_master_key(&config) {
             return Err(WiringError::MasterKeyMissing);
         }
+        if user == User::Reader && !has_master_key(&config) {
+            // Nothing is sealed yet, and a reader seals nothing: it makes no key that others would have to
+            // have.
+            let ring = key_ring_of_nobody(&SystemEntropy)?;
+            return Ok(Context { config, store, ring });
+        }
         let ring = key_ring(&config, &SystemEntropy)?;
         let ids = ring.ids();
-        if !known.is_empty() && !ids.iter().any(|id| known.contains(id)) {
-            return Err(WiringError::MasterKeyOther);
-        }
-        if let Some(newest) = ids.first().filter(|newest| !known.contains(newest)) {
+        let mut is_known = known.is_empty() || ids.iter().any(|id| known.contains(id));
+        if is_known && user != User::Reader && ids.first().is_some_and(|newest| !known.contains(newest)) {
+            // Another node may have brought its own meanwhile.
             let mut tx = store.begin().await?;
-            tx.master_key_record(*newest, SystemClock.now()).await?;
+            is_known = tx.master_key_record(&ids, SystemClock.now()).await?;
             tx.commit().await?;
+        }
+        if !is_known {
+            return Err(WiringError::MasterKeyOther);
         }
         Ok(Context { config, store, ring })
     }

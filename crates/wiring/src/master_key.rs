@@ -54,6 +54,13 @@ pub fn key_ring(config: &Config, entropy: &dyn Entropy) -> Result<Arc<KeyRing>, 
     ring.map(Arc::new).map_err(|source| WiringError::MasterKey { place, source })
 }
 
+/// A ring with a key that is forgotten when the command ends.
+pub(crate) fn key_ring_of_nobody(entropy: &dyn Entropy) -> Result<Arc<KeyRing>, WiringError> {
+    let place = "a new key".to_owned();
+    let ring = KeyRing::parse(new_master_key(entropy).expose_secret());
+    ring.map(Arc::new).map_err(|source| WiringError::MasterKey { place, source })
+}
+
 /// A new master key, as text.
 #[must_use]
 pub fn new_master_key(entropy: &dyn Entropy) -> SecretString {
@@ -71,6 +78,7 @@ pub fn put_in_front(config: &Config, key: &SecretString) -> Result<PathBuf, Wiri
     KeyRing::parse(ring.expose_secret()).map_err(|source| WiringError::MasterKey { place, source })?;
     let draft = write_draft(&path, &ring).map_err(fault)?;
     std::fs::rename(&draft, &path).map_err(fault)?;
+    keep_name(&path).map_err(fault)?;
     Ok(path)
 }
 
@@ -130,9 +138,17 @@ fn make_master_key(path: &Path, entropy: &dyn Entropy) -> io::Result<()> {
     let linked = std::fs::hard_link(&draft, path);
     std::fs::remove_file(&draft)?;
     match linked {
-        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        linked => linked,
+        Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {}
+        linked => linked?,
     }
+    keep_name(path)
+}
+
+/// Waits until the file's name is on the disk. What the key seals may be on another machine's disk at once:
+/// if this one lost its power, nobody could open it any more.
+fn keep_name(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 fn write_draft(path: &Path, text: &SecretString) -> io::Result<PathBuf> {

@@ -216,14 +216,22 @@ async fn database(config: &Config) -> Vec<Finding> {
     let mut findings = vec![finding("database", Verdict::Ok, format!("{url} answers"))];
     let schema = match store.migrations_pending().await {
         Ok(0) => {
-            findings.extend(rights(&*store).await);
+            findings.extend(match rights(&*store).await {
+                None => writes(&*store).await,
+                lacking => lacking,
+            });
             findings.extend(known_master_key(config, &*store).await);
             finding("schema", Verdict::Ok, "is that of this version")
         }
         Ok(pending) => {
             let pending = output::counted(pending, "migration is", "migrations are");
-            let text = format!("{pending} pending: run settle migrate (settle serve does it too)");
-            finding("schema", Verdict::Warning, text)
+            if config.database.migrate {
+                let text = format!("{pending} pending: run settle migrate (settle serve does it too)");
+                finding("schema", Verdict::Warning, text)
+            } else {
+                let text = format!("{pending} pending, and database.migrate is false: run settle migrate");
+                finding("schema", Verdict::Failed, text)
+            }
         }
         // Who may read nothing cannot tell the version either.
         Err(fault) => match rights(&*store).await {
@@ -241,6 +249,12 @@ async fn database(config: &Config) -> Vec<Finding> {
     }));
     store.close().await;
     findings
+}
+
+/// A finding if nothing can be written: a standby, a full disk, a file or a session that is read-only.
+async fn writes(store: &dyn Store) -> Option<Finding> {
+    let fault = store.write_probe().await.err()?;
+    Some(finding("writing", Verdict::Failed, format!("nothing can be written: {}", explained(&fault))))
 }
 
 /// A finding if the role may not do what the service does.

@@ -111,6 +111,11 @@ fn write_new(path: &Path, key: &SecretString) -> std::io::Result<()> {
 }
 
 async fn status(context: &Context, format: OutputFormat) -> Result<(), CommandError> {
+    if !settle_wiring::has_master_key(&context.config) {
+        let text =
+            "there is no master key yet, and nothing needs one: settle serve makes one, unless it is set";
+        return Err(CommandError::Refused(text.to_owned()));
+    }
     let needs = master_keys::status(&*context.store, &context.ring).await?;
     let listed: Vec<Listed> = needs.iter().map(listed).collect();
     Ok(output::print(format, &listed, || format!("{}\n\n{}", status_table(&needs), advice(&needs)))?)

@@ -325,6 +325,38 @@ fn a_file_that_is_no_database_is_named() {
     assert!(ran.stderr.contains("not a database"), "{ran:?}");
 }
 
+/// A standby, or a session that only reads: the service could not start, or answer a single write.
+#[test]
+fn a_database_that_takes_no_writes_fails() {
+    let url = block_on(scratch_url());
+    let mut settle = Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", &url);
+    settle.run(&["migrate"]).ok();
+    let sign = if url.contains('?') { '&' } else { '?' };
+    let read_only = format!("{url}{sign}options=-c%20default_transaction_read_only=on");
+    settle.set("SETTLE_DATABASE_URL", &read_only);
+    let ran = examine(&mut settle);
+    let findings = findings(&ran);
+    assert_eq!(ran.code, Some(1), "{findings:#?}");
+    let (writing, words) = verdict(&findings, "writing");
+    assert!(writing == "failed" && words.contains("nothing can be written"), "{words}");
+}
+
+/// The service would refuse to start.
+#[test]
+fn a_schema_that_nobody_migrates_fails() {
+    let url = block_on(scratch_url());
+    let settle = Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", &url);
+    let mut settle = settle.with("SETTLE_DATABASE__MIGRATE", "false");
+    let ran = examine(&mut settle);
+    let findings = findings(&ran);
+    let (schema, words) = verdict(&findings, "schema");
+    assert!(
+        schema == "failed" && words.ends_with("database.migrate is false: run settle migrate"),
+        "{words}"
+    );
+    assert_eq!(ran.code, Some(1));
+}
+
 /// It may not even read which version the schema has.
 #[test]
 fn a_role_that_may_read_nothing_is_told_what_it_lacks() {

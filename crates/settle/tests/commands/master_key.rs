@@ -15,6 +15,7 @@ on_both_stores! {
     a_ring_keeps_old_keys_and_secrets_working,
     another_one_than_the_database_was_used_with_is_refused,
     one_that_is_missing_is_not_made_anew,
+    who_only_reads_makes_none,
 }
 
 const OLD: &str = "1111111111111111111111111111111111111111111111111111111111111111";
@@ -109,7 +110,30 @@ fn another_one_than_the_database_was_used_with_is_refused(settle: &mut Settle) {
     settle.set("SETTLE_MASTER_KEY", &format!("{NEW},{OLD}"));
     settle.run(&["merchant", "list"]).ok();
     settle.set("SETTLE_MASTER_KEY", NEW);
+    assert!(
+        settle.run(&["merchant", "list"]).failed().contains("another master key"),
+        "a list changes nothing"
+    );
+    settle.set("SETTLE_MASTER_KEY", &format!("{NEW},{OLD}"));
+    settle.merchant();
+    settle.set("SETTLE_MASTER_KEY", NEW);
     settle.run(&["merchant", "list"]).ok();
+}
+
+/// Whoever looks first, without the key of the service, does not choose the key of the database.
+fn who_only_reads_makes_none(settle: &mut Settle) {
+    settle.run(&["migrate"]).ok();
+    for command in [["merchant", "list"], ["ledger", "check"], ["delivery", "list"]] {
+        settle.run(&command).ok();
+    }
+    assert!(settle.run(&["master-key", "status"]).failed().contains("there is no master key yet"));
+    assert!(!settle.data().join("master.key").exists());
+    settle.set("SETTLE_MASTER_KEY", NEW);
+    settle.run(&["merchant", "list"]).ok();
+    settle.set("SETTLE_MASTER_KEY", OLD);
+    settle.merchant();
+    settle.set("SETTLE_MASTER_KEY", NEW);
+    assert!(settle.run(&["merchant", "list"]).failed().contains("another master key"));
 }
 
 fn one_that_is_missing_is_not_made_anew(settle: &mut Settle) {

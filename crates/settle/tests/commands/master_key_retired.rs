@@ -92,7 +92,7 @@ fn a_key_that_is_used_is_sealed_anew(settle: &mut Settle) {
 fn what_needs_a_missing_master_key_keeps_the_service_down(settle: &mut Settle) {
     set_up(settle);
     settle.set("SETTLE_MASTER_KEY", &both());
-    settle.run(&["merchant", "list"]).ok();
+    settle.run(&["merchant", "create", "B"]).ok();
     settle.set("SETTLE_MASTER_KEY", NEW);
     let served = settle.run(&["serve"]);
     let words = served.failed();

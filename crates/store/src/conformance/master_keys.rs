@@ -19,12 +19,33 @@ const NEW: MasterKeyId = MasterKeyId([2; 4]);
 /// They are listed in the order in which they came into use.
 pub async fn a_master_key_is_remembered_once(store: &dyn Store) {
     assert_eq!(store.master_key_list().await.unwrap(), []);
-    for (byte, second) in [(2, 1), (1, 2), (2, 3)] {
+    let record = async |ring: &[MasterKeyId], second| {
         let mut tx = store.begin().await.unwrap();
-        tx.master_key_record(MasterKeyId([byte; 4]), at(second)).await.unwrap();
+        let is_in_use = tx.master_key_record(ring, at(second)).await.unwrap();
         tx.commit().await.unwrap();
-    }
+        is_in_use
+    };
+    assert!(record(&[NEW], 1).await);
+    assert!(!record(&[OLD], 2).await, "nobody knows a key that is in use");
+    assert!(record(&[OLD, NEW], 2).await);
+    assert!(record(&[NEW], 3).await);
     assert_eq!(store.master_key_list().await.unwrap(), [MasterKeyId([2; 4]), MasterKeyId([1; 4])]);
+}
+
+/// Two nodes that find none in use, and bring one each: the second waits for the first, and hears of it.
+pub async fn of_two_first_rings_one_is_in_use(store: &dyn Store) {
+    let mut first = store.begin().await.unwrap();
+    assert!(first.master_key_record(&[NEW], at(1)).await.unwrap());
+    let second = async {
+        let mut second = store.begin().await.unwrap();
+        let is_in_use = second.master_key_record(&[OLD], at(2)).await.unwrap();
+        second.commit().await.unwrap();
+        is_in_use
+    };
+    let (committed, is_in_use) = tokio::join!(first.commit(), second);
+    committed.unwrap();
+    assert!(!is_in_use);
+    assert_eq!(store.master_key_list().await.unwrap(), [NEW]);
 }
 
 /// A sealed secret as the vault writes it: a version, the id of the master key, and the rest.

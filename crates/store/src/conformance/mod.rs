@@ -146,6 +146,7 @@ macro_rules! conformance_suite {
             }
             master_keys {
                 a_master_key_is_remembered_once,
+                of_two_first_rings_one_is_in_use,
                 uses_are_counted_by_master_key,
                 what_another_master_key_sealed_is_found_in_pages,
                 only_what_is_unchanged_is_sealed_anew,
