@@ -41,8 +41,8 @@ impl Node {
         let queue = StoreQueue::new(store.share(), Arc::new(SeededEntropy::new(1)), alerter.clone());
         let shards = StoreLeases(store.share(), Duty::Dispatch);
         let keeper = fixtures::unique_keeper_id();
-        let _presence = shards.presence(keeper).await.unwrap().expect("nobody else is there");
-        Node { store, queue, alerter, shards, keeper, _presence }
+        let presence = shards.presence(keeper).await.unwrap().expect("nobody else is there");
+        Node { store, queue, alerter, shards, keeper, _presence: presence }
     }
 
     /// The shard of a merchant, as it is held now.

@@ -74,6 +74,7 @@ impl Connector {
 /// The first of the addresses that takes a connection.
 async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, Failure> {
     let mut last = Failure::Theirs(AttemptFault::Connect(io::ErrorKind::AddrNotAvailable));
+    let mut is_answered = false;
     let mut addresses = addresses.into_iter();
     while let Some(address) = addresses.next() {
         let connecting = TcpStream::connect(address);
@@ -86,10 +87,12 @@ async fn connect_first(addresses: Vec<SocketAddr>) -> Result<TcpStream, Failure>
         // A notification is one small write: waiting to fill a packet would only delay it.
         match connected.and_then(|stream| stream.set_nodelay(true).map(|()| stream)) {
             Ok(stream) => return Ok(stream),
-            Err(fault) => last = Failure::of_connecting(&fault),
-        }
-        if let Failure::Ours(_) = last {
-            break;
+            Err(fault) => match Failure::of_connecting(address.ip(), &fault) {
+                // What one address said stands, whatever we lack for the next.
+                Failure::Ours(_) if is_answered => break,
+                ours @ Failure::Ours(_) => return Err(ours),
+                theirs @ Failure::Theirs(_) => (last, is_answered) = (theirs, true),
+            },
         }
     }
     Err(last)

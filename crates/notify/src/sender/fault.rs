@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -44,6 +45,9 @@ pub enum SendError {
     /// This process or this machine has no files or no memory left for a connection.
     #[error("we could not send: too many open files or too little memory on our side")]
     Resources,
+    /// This machine has no free port, no network, or a policy that lets nothing out.
+    #[error("we could not send: no free port or no network on our side")]
+    Network,
     /// Our own name servers do not answer, whatever the name.
     #[error("we could not send: our name servers do not answer")]
     Resolver,
@@ -55,6 +59,7 @@ impl SendError {
     pub fn cause(self) -> &'static str {
         match self {
             Self::Resources => "resources",
+            Self::Network => "network",
             Self::Resolver => "resolver",
         }
     }
@@ -91,8 +96,10 @@ impl Failure {
     }
 
     /// The reason why an address took no connection.
-    pub(super) fn of_connecting(fault: &io::Error) -> Failure {
-        match SendError::of(fault) {
+    pub(super) fn of_connecting(address: IpAddr, fault: &io::Error) -> Failure {
+        // Where this machine has no IPv6 at all, that is what it says of every such address.
+        let is_without_port = address.is_ipv4() && fault.kind() == io::ErrorKind::AddrNotAvailable;
+        match SendError::of(fault).or(is_without_port.then_some(SendError::Network)) {
             Some(error) => Failure::Ours(error),
             None => Failure::Theirs(AttemptFault::Connect(fault.kind())),
         }
@@ -101,19 +108,12 @@ impl Failure {
 
 impl SendError {
     fn of(fault: &io::Error) -> Option<SendError> {
-        // No file, no memory, no port, no network, or nothing that may leave this machine: no endpoint says
-        // so. An unreachable host or network may be a router's word.
-        let ours = [
-            Errno::MFILE,
-            Errno::NFILE,
-            Errno::NOBUFS,
-            Errno::NOMEM,
-            Errno::ADDRNOTAVAIL,
-            Errno::NETDOWN,
-            Errno::PERM,
-            Errno::ACCESS,
-        ];
-        Errno::from_io_error(fault).filter(|number| ours.contains(number)).map(|_| SendError::Resources)
+        match Errno::from_io_error(fault)? {
+            Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => Some(SendError::Resources),
+            // A router or a firewall on the way says that a host or network is unreachable, or EACCES.
+            Errno::NETDOWN | Errno::PERM => Some(SendError::Network),
+            _ => None,
+        }
     }
 }
 
@@ -130,8 +130,8 @@ fn connection(kind: io::ErrorKind) -> String {
 }
 
 /// Every cause that a fault of ours is counted under.
-pub const FAULT_CAUSES: [&str; 6] =
-    ["resources", "resolver", KEPT_CONNECTION, "secret", "panic", "unreadable"];
+pub const FAULT_CAUSES: [&str; 7] =
+    ["resources", "network", "resolver", KEPT_CONNECTION, "secret", "panic", "unreadable"];
 
 impl AttemptFault {
     /// Every class.
@@ -174,21 +174,40 @@ impl AttemptFault {
 mod tests {
     use super::*;
 
+    fn of(address: &str, number: Errno) -> Failure {
+        let fault = io::Error::from_raw_os_error(number.raw_os_error());
+        Failure::of_connecting(address.parse().expect("an address"), &fault)
+    }
+
     #[test]
     fn what_this_machine_lacks_is_no_fault_of_an_endpoint() {
-        let is_ours = |number: Errno| {
-            let fault = io::Error::from_raw_os_error(number.raw_os_error());
-            matches!(Failure::of_connecting(&fault), Failure::Ours(_))
-        };
-        for ours in
-            [Errno::MFILE, Errno::NOBUFS, Errno::ADDRNOTAVAIL, Errno::NETDOWN, Errno::PERM, Errno::ACCESS]
-        {
-            assert!(is_ours(ours), "{ours}");
+        for (number, error) in [
+            (Errno::MFILE, SendError::Resources),
+            (Errno::NOBUFS, SendError::Resources),
+            (Errno::NETDOWN, SendError::Network),
+            (Errno::PERM, SendError::Network),
+        ] {
+            for address in ["192.0.2.1", "2001:db8::1"] {
+                assert!(matches!(of(address, number), Failure::Ours(ours) if ours == error), "{number}");
+            }
         }
-        for theirs in
-            [Errno::CONNREFUSED, Errno::CONNRESET, Errno::NETUNREACH, Errno::HOSTUNREACH, Errno::TIMEDOUT]
-        {
-            assert!(!is_ours(theirs), "{theirs}");
+        assert!(matches!(of("192.0.2.1", Errno::ADDRNOTAVAIL), Failure::Ours(SendError::Network)));
+    }
+
+    /// What a router, a firewall or the endpoint itself can say, and what a machine without IPv6 says.
+    #[test]
+    fn what_others_can_say_is_not_ours() {
+        let theirs = [
+            Errno::CONNREFUSED,
+            Errno::CONNRESET,
+            Errno::NETUNREACH,
+            Errno::HOSTUNREACH,
+            Errno::TIMEDOUT,
+            Errno::ACCESS,
+        ];
+        for number in theirs {
+            assert!(matches!(of("2001:db8::1", number), Failure::Theirs(_)), "{number}");
         }
+        assert!(matches!(of("2001:db8::1", Errno::ADDRNOTAVAIL), Failure::Theirs(_)));
     }
 }

@@ -36,7 +36,11 @@ impl Endpoints {
     fn mood(&self) -> Mood {
         let chance = &self.world.chance;
         if chance.once_in(12) {
-            return Mood::Ours(*chance.pick(&[SendError::Resources, SendError::Resolver]));
+            return Mood::Ours(*chance.pick(&[
+                SendError::Resources,
+                SendError::Network,
+                SendError::Resolver,
+            ]));
         }
         let period = self.world.clock.now().as_micros() / 1_500_000 % 3;
         let good = if period == 0 { chance.once_in(8) } else { !chance.once_in(4) };

@@ -128,7 +128,7 @@ async fn a_fault_of_ours_spends_no_attempt(setup: Setup) {
     let mut dispatching = Dispatching::start(setup).await;
     dispatching.settle().await;
     let before = dispatching.row().await;
-    for error in [SendError::Resources, SendError::Resolver] {
+    for error in [SendError::Resources, SendError::Network, SendError::Resolver] {
         dispatching.request().await.fail(error);
         dispatching.nothing_is_recorded().await;
         // Its merchant would rest for a moment.
@@ -138,7 +138,7 @@ async fn a_fault_of_ours_spends_no_attempt(setup: Setup) {
     dispatching.attempt(status(200)).await;
     assert_eq!(dispatching.row().await["attempts"], 1);
     let rendered = recorder.handle().render();
-    for cause in ["resources", "resolver"] {
+    for cause in ["resources", "network", "resolver"] {
         let line = format!("settle_delivery_faults_total{{cause=\"{cause}\"}} 1");
         assert!(rendered.lines().any(|rendered| rendered == line), "{line}: {rendered}");
     }
