@@ -95,6 +95,8 @@ struct Occupant {
     state: AtomicU64,
     /// Whether the client may still be sending what nobody has read.
     is_sending: AtomicBool,
+    /// Whether a handler waits for more of the body.
+    is_body_wanted: AtomicBool,
     displaced: Notify,
 }
 
@@ -153,8 +155,9 @@ impl Places {
         let id = taken.next;
         taken.next += 1;
         let state = AtomicU64::new(self.0.now(Phase::Waiting));
-        let (is_sending, displaced) = (AtomicBool::new(false), Notify::new());
-        let occupant = Arc::new(Occupant { source, of_source, state, is_sending, displaced });
+        let (is_sending, is_body_wanted) = (AtomicBool::new(false), AtomicBool::new(false));
+        let displaced = Notify::new();
+        let occupant = Arc::new(Occupant { source, of_source, state, is_sending, is_body_wanted, displaced });
         taken.occupants.insert(id, occupant.clone());
         Ok(Place { places: self.0.clone(), occupant, id })
     }
@@ -237,9 +240,16 @@ impl Place {
         self.change(|phase| phase != Phase::Displaced, Phase::Working)
     }
 
-    /// The handler waits for the client to send more of the body.
-    pub(super) fn wait_for_body(&self) {
-        if self.change(|phase| phase == Phase::Working, Phase::Waiting) {
+    /// Notes whether a handler waits for more of the body.
+    pub(super) fn want_body(&self, is_wanted: bool) {
+        self.occupant.is_body_wanted.store(is_wanted, Ordering::Relaxed);
+    }
+
+    /// The client has sent nothing more: if a handler waits for it, the handler does nothing.
+    pub(super) fn starve(&self) {
+        if self.occupant.is_body_wanted.load(Ordering::Relaxed)
+            && self.change(|phase| phase == Phase::Working, Phase::Waiting)
+        {
             self.places.wake();
         }
     }

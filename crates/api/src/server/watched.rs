@@ -71,7 +71,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
+            self.place.starve();
+            return Poll::Pending;
+        };
+        read?;
         if buffer.filled().len() > before {
             self.place.set_sending(true);
         }
@@ -123,8 +127,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-/// A request's body that tells the connection's place when it is waited for, and when it has been read to its
-/// end.
+/// A request's body that tells the connection's place when a handler waits for it, and when it has been read
+/// to its end.
 pub(super) struct WatchedBody {
     body: Incoming,
     place: Place,
@@ -148,9 +152,10 @@ impl Body for WatchedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
-            self.place.wait_for_body();
+            self.place.want_body(true);
             return Poll::Pending;
         };
+        self.place.want_body(false);
         if !self.place.work() {
             // Another connection has taken the place: this one ends, and nothing more is done for it.
             return Poll::Pending;

@@ -201,9 +201,8 @@ fn master_key(config: &Config) -> Finding {
 async fn database(config: &Config) -> Vec<Finding> {
     let url = without_secrets(config.database_url().expose_secret());
     if settle_wiring::sqlite_file(config).is_some_and(|file| !file.exists()) {
-        let schema = "is not there yet: run settle migrate (settle serve does it too)";
         let file = format!("{url} is not there yet, and will be made");
-        return vec![finding("database", Verdict::Ok, file), finding("schema", Verdict::Warning, schema)];
+        return vec![finding("database", Verdict::Ok, file), schema_behind(config, "is not there yet")];
     }
     let store = match settle_wiring::store(config, User::Doctor) {
         Ok(store) => store,
@@ -225,13 +224,7 @@ async fn database(config: &Config) -> Vec<Finding> {
         }
         Ok(pending) => {
             let pending = output::counted(pending, "migration is", "migrations are");
-            if config.database.migrate {
-                let text = format!("{pending} pending: run settle migrate (settle serve does it too)");
-                finding("schema", Verdict::Warning, text)
-            } else {
-                let text = format!("{pending} pending, and database.migrate is false: run settle migrate");
-                finding("schema", Verdict::Failed, text)
-            }
+            schema_behind(config, &format!("{pending} pending"))
         }
         // Who may read nothing cannot tell the version either.
         Err(fault) => match rights(&*store).await {
@@ -249,6 +242,17 @@ async fn database(config: &Config) -> Vec<Finding> {
     }));
     store.close().await;
     findings
+}
+
+/// A schema that somebody has to migrate: the service, or, where the settings say so, nobody but a person.
+fn schema_behind(config: &Config, how: &str) -> Finding {
+    if config.database.migrate {
+        let text = format!("{how}: run settle migrate (settle serve does it too)");
+        finding("schema", Verdict::Warning, text)
+    } else {
+        let text = format!("{how}, and database.migrate is false: run settle migrate");
+        finding("schema", Verdict::Failed, text)
+    }
 }
 
 /// A finding if nothing can be written: a standby, a full disk, a file or a session that is read-only.

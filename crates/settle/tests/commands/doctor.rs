@@ -341,20 +341,23 @@ fn a_database_that_takes_no_writes_fails() {
     assert!(writing == "failed" && words.contains("nothing can be written"), "{words}");
 }
 
-/// The service would refuse to start.
+/// The service would refuse to start, also where there is no file yet.
 #[test]
 fn a_schema_that_nobody_migrates_fails() {
-    let url = block_on(scratch_url());
-    let settle = Settle::sqlite(BINARY).with("SETTLE_DATABASE_URL", &url);
-    let mut settle = settle.with("SETTLE_DATABASE__MIGRATE", "false");
-    let ran = examine(&mut settle);
-    let findings = findings(&ran);
-    let (schema, words) = verdict(&findings, "schema");
-    assert!(
-        schema == "failed" && words.ends_with("database.migrate is false: run settle migrate"),
-        "{words}"
-    );
-    assert_eq!(ran.code, Some(1));
+    for url in [Some(block_on(scratch_url())), None] {
+        let mut settle = Settle::sqlite(BINARY).with("SETTLE_DATABASE__MIGRATE", "false");
+        if let Some(url) = &url {
+            settle.set("SETTLE_DATABASE_URL", url);
+        }
+        let ran = examine(&mut settle);
+        let findings = findings(&ran);
+        let (schema, words) = verdict(&findings, "schema");
+        assert!(
+            schema == "failed" && words.ends_with("database.migrate is false: run settle migrate"),
+            "{words}"
+        );
+        assert_eq!(ran.code, Some(1));
+    }
 }
 
 /// It may not even read which version the schema has.

@@ -58,7 +58,8 @@ pub(in super::super) struct Retried {
     /// Those that are on their way again, or with `dry_run` those that were found: a retry may still be
     /// refused.
     payments: Vec<RetriedPayment>,
-    /// Those that were not retried, because somebody else had changed them meanwhile or they may not be.
+    /// Those that were not retried, because somebody else had changed them meanwhile or they may not be. With
+    /// `internal_error` nobody knows: look at the payment.
     refused: Vec<RetryRefused>,
     /// Whether there are more than one call takes, or than it had time for. Another call finds those again
     /// that were refused: narrow it down.
