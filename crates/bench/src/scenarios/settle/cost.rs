@@ -65,10 +65,18 @@ fn figures(store: StoreKind, costs: &[(usize, f64)], lost: usize, wrong: f64) ->
         .iter()
         .map(|(size, cost)| figure(format!("processor with {}", payments(*size)), *cost, "µs"))
         .collect();
-    for ((small, before), (large, after)) in costs.iter().zip(costs.iter().skip(1)) {
+    let grown = |(small, before): &(usize, f64), (large, after): &(usize, f64)| {
         let decades = (number(*large) / number(*small)).log10();
         let name = format!("processor with {} → {}", payments(*small), payments(*large));
-        figures.push(figure(name, (after / before).powf(1.0 / decades), "×").at_most(most));
+        figure(name, (after / before).powf(1.0 / decades), "×")
+    };
+    // A decade alone is as uncertain as both of its ends: the target is for all of them.
+    if costs.len() > 2 {
+        figures.extend(costs.iter().zip(costs.iter().skip(1)).map(|(small, large)| grown(small, large)));
+    }
+    if let [first, .., last] = costs {
+        let all = grown(first, last);
+        figures.push(Figure { name: format!("{}, a decade", all.name), ..all }.at_most(most));
     }
     figures.push(figure("growth: lost".to_owned(), number(lost), "").at_most(0.0));
     figures.push(figure("growth: wrong state".to_owned(), wrong, "").at_most(0.0));
