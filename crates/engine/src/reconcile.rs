@@ -61,6 +61,9 @@ pub enum ReconcileError {
     /// The provider did not give its list.
     #[error("{0} does not give its list: {1}")]
     NoList(ProviderName, String),
+    /// The provider did not say what it knows of an operation.
+    #[error("{0} does not say what became of an operation: {1}")]
+    NoWord(ProviderName, String),
     /// The provider's list has no end.
     #[error("the list of {0} has no end")]
     Endless(ProviderName),
@@ -97,9 +100,14 @@ struct Run {
     after: Option<String>,
     pages: u32,
     is_listed: bool,
-    /// How often in a row the provider did not give that page.
+    /// How often in a row the provider did not give that page, or its word.
     #[serde(default)]
     failures: u32,
+    /// Since when nothing has got on, and whether operators were told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stuck_since: Option<Timestamp>,
+    #[serde(default)]
+    is_told: bool,
     /// How far we are through our own operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     walked: Option<OperationId>,
@@ -109,6 +117,19 @@ struct Run {
 }
 
 impl Run {
+    /// A page came.
+    fn got_on(&mut self) {
+        (self.failures, self.stuck_since, self.is_told) = (0, None, false);
+    }
+
+    /// Nothing gets on, also now. Says whether operators must be told, once.
+    fn is_overdue(&mut self, now: Timestamp) -> bool {
+        let since = *self.stuck_since.get_or_insert(now);
+        let is_overdue = !self.is_told && since.plus(OVERDUE_AFTER) <= now;
+        self.is_told |= is_overdue;
+        is_overdue
+    }
+
     /// The provider did not give a page. It need not know for ever where a page begins: after some tries the
     /// run lists from its beginning again, and what it has is not counted twice.
     fn without_page(mut self) -> Run {
@@ -166,10 +187,9 @@ impl Reconciler {
                 let now = self.means.clock.now();
                 let is_endless = matches!(fault, ReconcileError::Endless(_));
                 let waits = if is_endless { INTERVAL } else { RETRY_AFTER };
-                let state = JobState { due_at: now.plus(waits), held_until: now, mark: json(&mark) };
-                let began = mark.run.map(|run| run.started_at.plus(OVERDUE_AFTER));
-                let is_overdue = is_endless || began.is_some_and(|overdue_at| overdue_at <= now);
+                let is_overdue = is_endless || mark.run.as_mut().is_some_and(|run| run.is_overdue(now));
                 let told = is_overdue.then(|| overdue(provider, &fault));
+                let state = JobState { due_at: now.plus(waits), held_until: now, mark: json(&mark) };
                 let _ = within(CALL_TIMEOUT, self.let_go(&hand, &state, told.as_slice())).await;
                 Err(fault)
             }
@@ -220,6 +240,8 @@ impl Reconciler {
             pages: 0,
             is_listed: false,
             failures: 0,
+            stuck_since: None,
+            is_told: false,
             walked: None,
             is_walked: false,
         };

@@ -118,13 +118,6 @@ impl PaymentSearches for PostgresStore {
         allowed: Duration,
         limit: u32,
     ) -> StoreResult<Vec<LatePayment>> {
-        let query = sqlx::query(LATE)
-            .bind(At(now))
-            .bind(signed(allowed.as_secs()))
-            .bind(At(late_at))
-            .bind(after.0)
-            .bind(signed(limit));
-        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         let late = |row: &PgRow| {
             Ok(LatePayment {
                 merchant_id: id(row, 0, MerchantId)?,
@@ -136,14 +129,35 @@ impl PaymentSearches for PostgresStore {
                 late_at: time(row, 6)?,
             })
         };
-        let late = rows.iter().map(|row| left_out("a late payment", late(row)));
-        late.filter_map(StoreResult::transpose).collect()
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let (mut found, mut after) = (Vec::new(), (late_at, after));
+        loop {
+            let missing = most.saturating_sub(found.len());
+            let query = sqlx::query(LATE)
+                .bind(At(now))
+                .bind(signed(allowed.as_secs()))
+                .bind(At(after.0))
+                .bind(after.1.0)
+                .bind(i64::try_from(missing).unwrap_or(i64::MAX));
+            let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+            if let Some(last) = rows.last() {
+                after = (time(last, 6)?, id(last, 1, PaymentId)?);
+            }
+            for row in &rows {
+                found.extend(left_out("a late payment", late(row))?);
+            }
+            if rows.len() < missing || found.len() >= most {
+                return Ok(found);
+            }
+        }
     }
 
     async fn payment_blocked(&self, blocked: Blocked) -> StoreResult<Vec<(ProviderName, u64)>> {
         let query = sqlx::query(BLOCKED).bind(blocked.as_str());
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
-        rows.iter().map(|row| Ok((parsed(row, 0)?, number(row, 1)?))).collect()
+        let count = |row: &PgRow| Ok((parsed(row, 0)?, number(row, 1)?));
+        let counts = rows.iter().map(|row| left_out("a provider", count(row)));
+        counts.filter_map(StoreResult::transpose).collect()
     }
 
     async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>> {

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use settle_domain::ids::{MerchantId, OperationId, PaymentId, ReportId};
+use settle_domain::reconciliation::FindingKind;
 use settle_domain::time::Timestamp;
 use settle_store::{Finding, OperationRow, Report, ReportReads, ReportWrites, StoreResult, Unlisted};
 use sqlx::postgres::PgRow;
@@ -48,7 +49,8 @@ settle_store::statements! {
         SELECT $1, operation_id, kind, merchant_id, payment_id, found_at, ours::json, theirs::json
         FROM unnest($2::uuid[], $3::text[], $4::uuid[], $5::uuid[], $6::timestamptz[], $7::text[], $8::text[])
             AS row (operation_id, kind, merchant_id, payment_id, found_at, ours, theirs)
-        ON CONFLICT DO NOTHING";
+        ON CONFLICT DO NOTHING
+        RETURNING operation_id, kind";
     cold "a step of a reconciliation" COUNT = "
         UPDATE reports SET listed = listed + $2, findings = findings + $3 WHERE report_id = $1";
     cold "a reconciliation's end" END = "
@@ -124,7 +126,7 @@ impl ReportWrites for PostgresTx {
         report: ReportId,
         listed: &[OperationId],
         findings: &[Finding],
-    ) -> StoreResult<()> {
+    ) -> StoreResult<Vec<(OperationId, FindingKind)>> {
         let query = sqlx::query(ADD_LISTED).bind(report.0).bind(array(listed, |operation| operation.0));
         let listed = query.execute(&mut *self.inner).await.map_err(store_error)?.rows_affected();
         let query = sqlx::query(ADD_FINDINGS)
@@ -136,10 +138,11 @@ impl ReportWrites for PostgresTx {
             .bind(array(findings, |finding| At(finding.found_at)))
             .bind(array(findings, |finding| finding.ours.as_deref()))
             .bind(array(findings, |finding| finding.theirs.as_deref()));
-        let found = query.execute(&mut *self.inner).await.map_err(store_error)?.rows_affected();
-        let query = sqlx::query(COUNT).bind(report.0).bind(signed(listed)).bind(signed(found));
+        let found = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let number = signed(found.len() as u64);
+        let query = sqlx::query(COUNT).bind(report.0).bind(signed(listed)).bind(number);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
-        Ok(())
+        found.iter().map(|row| Ok((id(row, 0, OperationId)?, parsed(row, 1)?))).collect()
     }
 
     async fn report_end(&mut self, report: ReportId, at: Timestamp) -> StoreResult<()> {

@@ -15,7 +15,7 @@ use settle_store::{
 use uuid::Uuid;
 
 use crate::SqliteStore;
-use crate::convert::{id, number, optional_parsed, optional_time, parsed, signed, time};
+use crate::convert::{column, id, number, optional_parsed, optional_time, parsed, signed, time};
 use crate::payments::payment;
 use crate::query::Query;
 
@@ -133,17 +133,34 @@ impl PaymentSearches for SqliteStore {
                 late_at: time(row, 6)?,
             })
         };
-        let found = self.connections.read_long(|connection| {
-            let (now, late_at) = (now.as_micros(), late_at.as_micros());
-            let asked = params![now, signed(allowed.as_secs()), late_at, after.0, signed(limit)];
-            connection.rows(LATE, asked, |row| left_out("a late payment", late(row)))
-        });
-        Ok(found.await?.into_iter().flatten().collect())
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let (mut found, mut after) = (Vec::new(), (late_at.as_micros(), after.0));
+        loop {
+            let missing = most.saturating_sub(found.len());
+            let page = self.connections.read_long(|connection| {
+                let (allowed, rows) = (signed(allowed.as_secs()), i64::try_from(missing).unwrap_or(i64::MAX));
+                let asked = params![now.as_micros(), allowed, after.0, after.1, rows];
+                connection.rows(LATE, asked, |row| {
+                    let place = (column(row, 6)?, column(row, 1)?);
+                    Ok((place, left_out("a late payment", late(row))?))
+                })
+            });
+            let page = page.await?;
+            let is_last = page.len() < missing;
+            after = page.last().map_or(after, |(place, _)| *place);
+            found.extend(page.into_iter().filter_map(|(_, row)| row));
+            if is_last || found.len() >= most {
+                return Ok(found);
+            }
+        }
     }
 
     async fn payment_blocked(&self, blocked: Blocked) -> StoreResult<Vec<(ProviderName, u64)>> {
         let count = |row: &Row<'_>| Ok((parsed(row, 0)?, number(row, 1)?));
-        self.connections.read_long(|connection| connection.rows(BLOCKED, [blocked.as_str()], count)).await
+        let counted = |row: &Row<'_>| left_out("a provider", count(row));
+        let asked = [blocked.as_str()];
+        let found = self.connections.read_long(|connection| connection.rows(BLOCKED, asked, counted)).await?;
+        Ok(found.into_iter().flatten().collect())
     }
 
     async fn payment_counts(&self) -> StoreResult<Vec<PaymentCount>> {

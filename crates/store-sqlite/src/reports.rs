@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use rusqlite::{Row, params};
 use settle_domain::ids::{MerchantId, OperationId, PaymentId, ReportId};
+use settle_domain::reconciliation::FindingKind;
 use settle_domain::time::Timestamp;
 use settle_store::{Finding, OperationRow, Report, ReportReads, ReportWrites, StoreResult, Unlisted};
 use uuid::Uuid;
@@ -119,7 +120,7 @@ impl ReportWrites for SqliteTx {
         report: ReportId,
         listed: &[OperationId],
         findings: &[Finding],
-    ) -> StoreResult<()> {
+    ) -> StoreResult<Vec<(OperationId, FindingKind)>> {
         let rows = listed.iter().map(|operation| [report.0, operation.0]);
         let listed = self.writer.change_each(ADD_LISTED, rows).await?;
         let rows = findings.iter().map(|finding| {
@@ -136,9 +137,10 @@ impl ReportWrites for SqliteTx {
         });
         let found = self.writer.change_each(ADD_FINDING, rows).await?;
         let new = |changed: &[bool]| i64::try_from(changed.iter().filter(|new| **new).count());
-        let (listed, found) = (new(&listed).unwrap_or(i64::MAX), new(&found).unwrap_or(i64::MAX));
-        self.writer.connection()?.change(COUNT, params![report.0, listed, found]).map_err(store_error)?;
-        Ok(())
+        let (listed, number) = (new(&listed).unwrap_or(i64::MAX), new(&found).unwrap_or(i64::MAX));
+        self.writer.connection()?.change(COUNT, params![report.0, listed, number]).map_err(store_error)?;
+        let first = findings.iter().zip(found).filter(|(_, is_new)| *is_new);
+        Ok(first.map(|(finding, _)| (finding.operation_id, finding.kind)).collect())
     }
 
     async fn report_end(&mut self, report: ReportId, at: Timestamp) -> StoreResult<()> {

@@ -97,12 +97,13 @@ pub trait ReportWrites {
     async fn report_begin(&mut self, report: &Report) -> StoreResult<()>;
 
     /// Adds what the provider has listed, and what was found. What is there already is not counted again.
+    /// Gives what was found now for the first time, in any order.
     async fn report_add(
         &mut self,
         report: ReportId,
         listed: &[OperationId],
         findings: &[Finding],
-    ) -> StoreResult<()>;
+    ) -> StoreResult<Vec<(OperationId, FindingKind)>>;
 
     /// The report is whole.
     async fn report_end(&mut self, report: ReportId, at: Timestamp) -> StoreResult<()>;

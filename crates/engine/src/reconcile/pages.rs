@@ -15,7 +15,7 @@ use settle_store::{
 };
 
 use super::comparison::{Comparison, compare, ours};
-use super::{Hand, Mark, ReconcileError, Reconciler, Run};
+use super::{Hand, Mark, PAGE_TRIES, ReconcileError, Reconciler, Run};
 use crate::case::{Tracked, json};
 use crate::providers::Station;
 
@@ -51,19 +51,18 @@ impl Reconciler {
                 return Err(ReconcileError::NoList(provider.clone(), other.told()));
             }
         };
-        run.failures = 0;
+        run.got_on();
         let ids: Vec<OperationId> =
             page.operations.iter().map(|operation| OperationId(operation.operation_id)).collect();
-        let known = self.known(provider, &ids).await?;
+        let known = self.known(&ids).await?;
         let mut findings = Vec::new();
         for theirs in &page.operations {
             let id = OperationId(theirs.operation_id);
-            let Some(row) = known.get(&id).cloned() else { continue };
             self.keep(mark, hand).await?;
-            match self.found(station, theirs, row).await {
-                Err(StoreError::Unexpected(fault)) => passed_over(provider, id, &*fault),
-                found => findings.extend(found?),
-            }
+            findings.extend(match known.get(&id).cloned() {
+                Some(row) => self.found(station, theirs, row).await?,
+                None => Some(self.unreadable(id, None, Some(theirs))),
+            });
         }
         run.pages += 1;
         run.is_listed = page.next.is_none();
@@ -73,11 +72,7 @@ impl Reconciler {
     }
 
     /// What we hold of the operations that a provider lists, if anything; without those that cannot be read.
-    async fn known(
-        &self,
-        provider: &ProviderName,
-        listed: &[OperationId],
-    ) -> StoreResult<HashMap<OperationId, Option<OperationRow>>> {
+    async fn known(&self, listed: &[OperationId]) -> StoreResult<HashMap<OperationId, Option<OperationRow>>> {
         let (store, now) = (&self.means.store, self.means.clock.now());
         let mut known: HashMap<_, _> = listed.iter().map(|id| (*id, None)).collect();
         match within(CALL_TIMEOUT, store.operation_find_many(listed, now)).await {
@@ -86,10 +81,7 @@ impl Reconciler {
             Err(StoreError::Unexpected(_)) => {
                 for id in listed {
                     match within(CALL_TIMEOUT, store.operation_find(*id, now)).await {
-                        Err(StoreError::Unexpected(fault)) => {
-                            passed_over(provider, *id, &*fault);
-                            known.remove(id);
-                        }
+                        Err(StoreError::Unexpected(_)) => drop(known.remove(id)),
                         row => drop(known.insert(*id, row?)),
                     }
                 }
@@ -130,7 +122,12 @@ impl Reconciler {
             ours: Some(ours(held)),
             theirs: told.clone(),
         };
-        let held = Tracked::read(row.clone())?;
+        let held = match Tracked::read(row.clone()) {
+            Err(StoreError::Unexpected(_)) => {
+                return Ok(Some(self.unreadable(row.operation_id, Some(&row), Some(theirs))));
+            }
+            held => held?,
+        };
         if held.operation.provider != *station.name() {
             return Ok(Some(finding(FindingKind::UnknownToUs, &held)));
         }
@@ -139,7 +136,11 @@ impl Reconciler {
             Comparison::Differs(kind) => return Ok(Some(finding(kind, &held))),
             Comparison::News(kind) => kind,
         };
-        self.look(station, &row).await?;
+        match self.look(station, &row).await {
+            // It cannot be let know, and is not listed again.
+            Err(StoreError::Unexpected(_)) => return Ok(Some(finding(kind, &held))),
+            looked => looked?,
+        }
         let is_told_anyway = kind == FindingKind::Returned || !held.operation.memory.status.is_open();
         let after = self.means.store.operation_find(row.operation_id, self.means.clock.now());
         let after = within(CALL_TIMEOUT, after).await?.map(Tracked::read).transpose()?;
@@ -149,31 +150,57 @@ impl Reconciler {
 
     /// Whether the provider has an operation that it must have listed, and has not. What was prepared before
     /// the time that it lists from may have ended there long before we heard of it: then its word, once it is
-    /// asked, is enough.
+    /// asked, is what counts.
     async fn unlisted(
         &self,
         station: &Station,
         row: OperationRow,
         from: Timestamp,
-    ) -> StoreResult<Option<Finding>> {
-        let (operation_id, merchant, payment) = (row.operation_id, row.merchant_id, row.payment_id);
+    ) -> Result<Option<Finding>, ReconcileError> {
         let found_at = self.means.clock.now();
+        let held = match Tracked::read(row.clone()) {
+            Err(StoreError::Unexpected(_)) => {
+                return Ok(Some(self.unreadable(row.operation_id, Some(&row), None)));
+            }
+            held => held?,
+        };
         let is_older = found_at.minus(row.age) < from;
-        let held = Tracked::read(row)?;
-        let theirs = match station.look_up(operation_id).await {
-            Seen::Answered(operation) => Some(operation),
+        let theirs = match station.look_up(row.operation_id).await {
+            Seen::Answered(theirs) if is_older => return Ok(self.found(station, &theirs, Some(row)).await?),
+            Seen::Answered(theirs) => Some(json(&theirs)),
+            Seen::Absent(_) => None,
+            other if is_older => {
+                return Err(ReconcileError::NoWord(station.name().clone(), other.told()));
+            }
             _ => None,
         };
-        let agrees = theirs.as_ref().is_some_and(|theirs| compare(theirs, &held) == Comparison::Agrees);
-        Ok((!is_older || !agrees).then(|| Finding {
-            operation_id,
+        Ok(Some(Finding {
+            operation_id: row.operation_id,
             kind: FindingKind::UnknownToThem,
-            merchant_id: Some(merchant),
-            payment_id: Some(payment),
+            merchant_id: Some(row.merchant_id),
+            payment_id: Some(row.payment_id),
             found_at,
             ours: Some(ours(&held)),
-            theirs: theirs.as_ref().map(json),
+            theirs,
         }))
+    }
+
+    /// What we hold of an operation cannot be read: a person must compare it.
+    fn unreadable(
+        &self,
+        operation_id: OperationId,
+        row: Option<&OperationRow>,
+        theirs: Option<&Operation>,
+    ) -> Finding {
+        Finding {
+            operation_id,
+            kind: FindingKind::Unreadable,
+            merchant_id: row.map(|row| row.merchant_id),
+            payment_id: row.map(|row| row.payment_id),
+            found_at: self.means.clock.now(),
+            ours: None,
+            theirs: theirs.map(json),
+        }
     }
 
     /// One step through our own operations: those that the provider must have listed, and has not.
@@ -196,12 +223,20 @@ impl Reconciler {
         let mut findings = Vec::with_capacity(unlisted.len());
         for row in unlisted {
             self.keep(mark, hand).await?;
-            let id = row.operation_id;
             match self.unlisted(station, row, asked.from).await {
-                Err(StoreError::Unexpected(fault)) => passed_over(station.name(), id, &*fault),
+                // It is asked again: one operation does not hold the run for ever.
+                Err(fault @ ReconcileError::NoWord(..)) if run.failures + 1 < PAGE_TRIES => {
+                    run.failures += 1;
+                    mark.run = Some(run.clone());
+                    return Err(fault);
+                }
+                Err(ReconcileError::NoWord(provider, fault)) => {
+                    tracing::warn!(%provider, %fault, "an operation cannot be compared");
+                }
                 found => findings.extend(found?),
             }
         }
+        run.got_on();
         run.walked = next.or(run.walked);
         run.is_walked = next.is_none();
         self.store_page(station.name(), mark, run, hand, &[], &findings).await?;
@@ -219,11 +254,13 @@ impl Reconciler {
         findings: &[Finding],
     ) -> StoreResult<()> {
         let next = Mark { run: Some(run.clone()), ..mark.clone() };
-        let occurrences: Vec<Occurrence> = findings.iter().map(|found| occurrence(provider, found)).collect();
         let kept = within(CALL_TIMEOUT, async {
             let now = self.means.clock.now();
             let mut tx = self.means.store.begin().await?;
-            tx.report_add(run.report_id, listed, findings).await?;
+            // Where a list began anew, what it found before is told already.
+            let new = tx.report_add(run.report_id, listed, findings).await?;
+            let new = findings.iter().filter(|found| new.contains(&(found.operation_id, found.kind)));
+            let occurrences: Vec<Occurrence> = new.map(|found| occurrence(provider, found)).collect();
             if !occurrences.is_empty() {
                 tx.alert_tell_many(None, &occurrences, now, ALERT_QUIET, &*self.entropy).await?;
             }
@@ -236,11 +273,6 @@ impl Reconciler {
         *mark = next;
         Ok(())
     }
-}
-
-/// What cannot be read stops nobody: the check of the books tells of it.
-fn passed_over(provider: &ProviderName, operation_id: OperationId, fault: &dyn std::fmt::Display) {
-    tracing::warn!(%provider, %operation_id, %fault, "an operation cannot be compared");
 }
 
 fn occurrence(provider: &ProviderName, finding: &Finding) -> Occurrence {

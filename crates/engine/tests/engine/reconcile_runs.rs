@@ -28,6 +28,8 @@ settle_testing::on_both_stores! {
     a_run_that_is_cut_off_at_its_end_only_ends,
     a_run_is_kept_however_long_a_page_takes,
     an_operation_of_another_version_stops_no_run,
+    news_that_cannot_be_heard_is_found,
+    a_list_that_begins_anew_tells_nothing_twice,
 }
 
 impl Setup {
@@ -74,6 +76,9 @@ async fn a_run_that_fails_for_hours_is_told(scratch: ScratchStore) {
     assert_eq!((alerts.len(), alerts[0].kind), (1, AlertKind::ReconciliationOverdue));
     assert_eq!((alerts[0].subject.as_str(), alerts[0].ids.as_slice()), ("desk", &[][..]));
     assert!(alerts[0].last_text.contains("desk does not give its list"), "{}", alerts[0].last_text);
+    setup.wait(Duration::from_hours(1));
+    setup.try_run().await.unwrap_err();
+    assert_eq!(told(&setup.world).await, [], "once");
 }
 
 /// Nobody knew what became of the payout, until a person said that it was paid: the provider has never heard
@@ -164,6 +169,56 @@ async fn an_operation_of_another_version_stops_no_run(scratch: ScratchStore) {
     setup.lists(operations);
     setup.world.store.execute("UPDATE operations SET status = 'weighed' WHERE kind = 'conversion'").await;
     let (report, findings) = setup.reconcile().await;
-    assert_eq!((report.listed, kinds(&findings)), (2, vec![FindingKind::OtherAmounts]));
-    assert_ne!(findings[0].operation_id.0, damaged);
+    assert_eq!(report.listed, 2);
+    let mut found: Vec<_> =
+        findings.iter().map(|found| (found.operation_id.0 == damaged, found.kind)).collect();
+    found.sort();
+    assert_eq!(found, [(false, FindingKind::OtherAmounts), (true, FindingKind::Unreadable)]);
+}
+
+/// What the provider says is news, and nobody can let the payment know: it is not listed again.
+async fn news_that_cannot_be_heard_is_found(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let payment = setup.world.paying(&[Lie::Flip(0)]).await;
+    assert_eq!(setup.world.go(payment).await.standing.state, StateName::Failed);
+    let rows = setup.world.operations(payment).await;
+    let listed =
+        vec![setup.lister_says(rows[0].operation_id).await, setup.lister_says(rows[1].operation_id).await];
+    setup.lists(listed);
+    setup.world.store.execute("UPDATE payments SET reason = 'weighed'").await;
+    assert_eq!(kinds(&setup.reconcile().await.1), [FindingKind::SucceededThere]);
+}
+
+/// A page with a finding is read twice, because the one after it never came: it is told once.
+async fn a_list_that_begins_anew_tells_nothing_twice(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let (_, mut operations) = setup.completed().await;
+    operations[0].bought_amount = Some("184.162061".parse().unwrap());
+    setup.lists(operations);
+    for pages in [1, 0, 0, 1, usize::MAX] {
+        setup.gives(pages);
+        assert_eq!(setup.try_run().await.is_ok(), pages > 1);
+        setup.wait(Duration::from_mins(10));
+    }
+    assert_eq!(setup.lister.asked.lock().unwrap().iter().filter(|(_, after)| after.is_none()).count(), 2);
+    let alerts = told(&setup.world).await;
+    assert_eq!((alerts.len(), alerts[0].occurrences), (1, 1));
+}
+
+/// The provider did it long ago, and we heard of it after the last run: only its own word says that it has
+/// it, and a look-up without an answer is no word.
+#[tokio::test]
+async fn what_is_older_than_the_list_is_asked_about() {
+    let setup = Setup::new(settle_store_sqlite::testing::scratch().await).await;
+    let payment = setup.world.paying(&[Lie::Lost]).await;
+    setup.world.go(payment).await;
+    setup.world.clock.set(at(LATER));
+    assert_eq!(kinds(&setup.reconcile().await.1), [FindingKind::UnknownToThem], "the conversion");
+    act_now(&setup.world, payment, Act::Resolve(Outcome::Paid), People::Two).await.unwrap();
+    setup.wait(Duration::from_hours(24));
+    setup.world.desk.silent(true);
+    let unheard = setup.try_run().await;
+    assert!(matches!(unheard, Err(ReconcileError::NoWord(..))), "{unheard:?}");
+    setup.world.desk.silent(false);
+    assert_eq!(kinds(&setup.reconcile().await.1), [], "it says that it has it");
 }

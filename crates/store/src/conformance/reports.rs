@@ -28,10 +28,18 @@ async fn begin(store: &dyn Store, second: u64) -> Report {
     report
 }
 
-async fn add(store: &dyn Store, report: ReportId, listed: &[OperationId], findings: &[Finding]) {
+/// Adds a page, and gives the operations of which something was found for the first time.
+async fn add(
+    store: &dyn Store,
+    report: ReportId,
+    listed: &[OperationId],
+    findings: &[Finding],
+) -> Vec<(OperationId, FindingKind)> {
     let mut tx = store.begin().await.unwrap();
-    tx.report_add(report, listed, findings).await.unwrap();
+    let mut new = tx.report_add(report, listed, findings).await.unwrap();
     tx.commit().await.unwrap();
+    new.sort();
+    new
 }
 
 /// A page that is added twice, as after a crash, counts once; reports are listed with the newest first, and
@@ -53,9 +61,11 @@ pub async fn a_report_counts_each_operation_once(store: &dyn Store) {
         finding(listed[1], FindingKind::UnknownToUs),
         finding(listed[2], FindingKind::Returned),
     ];
-    for _ in 0..2 {
-        add(store, first.report_id, &listed, &found[..2]).await;
-    }
+    let key = |finding: &Finding| (finding.operation_id, finding.kind);
+    let mut keys: Vec<_> = found[..2].iter().map(key).collect();
+    keys.sort();
+    assert_eq!(add(store, first.report_id, &listed, &found[..2]).await, keys);
+    assert_eq!(add(store, first.report_id, &listed, &found[..2]).await, []);
     add(store, first.report_id, &[], &found).await;
     let mut tx = store.begin().await.unwrap();
     tx.report_end(first.report_id, at(30)).await.unwrap();
