@@ -124,7 +124,9 @@ impl Run {
 
     /// Nothing gets on, also now. Says whether operators must be told, once.
     fn is_overdue(&mut self, now: Timestamp) -> bool {
-        let since = *self.stuck_since.get_or_insert(now);
+        // A clock that was ahead does not put it off.
+        let since = self.stuck_since.map_or(now, |since| since.min(now));
+        self.stuck_since = Some(since);
         let is_overdue = !self.is_told && since.plus(OVERDUE_AFTER) <= now;
         self.is_told |= is_overdue;
         is_overdue

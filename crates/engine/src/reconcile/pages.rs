@@ -143,19 +143,25 @@ impl Reconciler {
         }
         let is_told_anyway = kind == FindingKind::Returned || !held.operation.memory.status.is_open();
         let after = self.means.store.operation_find(row.operation_id, self.means.clock.now());
-        let after = within(CALL_TIMEOUT, after).await?.map(Tracked::read).transpose()?;
+        let after = match within(CALL_TIMEOUT, after).await.and_then(|row| row.map(Tracked::read).transpose())
+        {
+            // What cannot be read does not agree.
+            Err(StoreError::Unexpected(_)) => None,
+            after => after?,
+        };
         let agrees = after.as_ref().is_some_and(|after| compare(theirs, after) == Comparison::Agrees);
         Ok((is_told_anyway || !agrees).then(|| finding(kind, after.as_ref().unwrap_or(&held))))
     }
 
     /// Whether the provider has an operation that it must have listed, and has not. What was prepared before
     /// the time that it lists from may have ended there long before we heard of it: then its word, once it is
-    /// asked, is what counts.
+    /// asked, is what counts. Without its word it is asked again, until a person must ask.
     async fn unlisted(
         &self,
         station: &Station,
         row: OperationRow,
         from: Timestamp,
+        is_last_try: bool,
     ) -> Result<Option<Finding>, ReconcileError> {
         let found_at = self.means.clock.now();
         let held = match Tracked::read(row.clone()) {
@@ -169,7 +175,7 @@ impl Reconciler {
             Seen::Answered(theirs) if is_older => return Ok(self.found(station, &theirs, Some(row)).await?),
             Seen::Answered(theirs) => Some(json(&theirs)),
             Seen::Absent(_) => None,
-            other if is_older => {
+            other if is_older && !is_last_try => {
                 return Err(ReconcileError::NoWord(station.name().clone(), other.told()));
             }
             _ => None,
@@ -223,18 +229,13 @@ impl Reconciler {
         let mut findings = Vec::with_capacity(unlisted.len());
         for row in unlisted {
             self.keep(mark, hand).await?;
-            match self.unlisted(station, row, asked.from).await {
-                // It is asked again: one operation does not hold the run for ever.
-                Err(fault @ ReconcileError::NoWord(..)) if run.failures + 1 < PAGE_TRIES => {
-                    run.failures += 1;
-                    mark.run = Some(run.clone());
-                    return Err(fault);
-                }
-                Err(ReconcileError::NoWord(provider, fault)) => {
-                    tracing::warn!(%provider, %fault, "an operation cannot be compared");
-                }
-                found => findings.extend(found?),
+            let is_last_try = run.failures + 1 >= PAGE_TRIES;
+            let found = self.unlisted(station, row, asked.from, is_last_try).await;
+            if let Err(ReconcileError::NoWord(..)) = found {
+                run.failures += 1;
+                mark.run = Some(run.clone());
             }
+            findings.extend(found?);
         }
         run.got_on();
         run.walked = next.or(run.walked);

@@ -222,3 +222,20 @@ async fn what_is_older_than_the_list_is_asked_about() {
     setup.world.desk.silent(false);
     assert_eq!(kinds(&setup.reconcile().await.1), [], "it says that it has it");
 }
+
+/// Nobody hears whether the provider has it: a person must ask.
+#[tokio::test]
+async fn what_nobody_hears_of_is_found_in_the_end() {
+    let setup = Setup::new(settle_store_sqlite::testing::scratch().await).await;
+    let payment = setup.world.paying(&[Lie::Lost]).await;
+    setup.world.go(payment).await;
+    setup.world.clock.set(at(LATER));
+    setup.reconcile().await;
+    act_now(&setup.world, payment, Act::Resolve(Outcome::Paid), People::Two).await.unwrap();
+    setup.wait(Duration::from_hours(24));
+    setup.world.desk.silent(true);
+    for _ in 0..2 {
+        setup.try_run().await.unwrap_err();
+    }
+    assert_eq!(kinds(&setup.reconcile().await.1), [FindingKind::UnknownToThem]);
+}
