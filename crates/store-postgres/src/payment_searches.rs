@@ -9,7 +9,8 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, StoreResult, left_out,
+    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, ReadablePage, StoreResult,
+    left_out,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -46,6 +47,7 @@ settle_store::statements! {
     cold "a gauge's, every few seconds; a row for each open payment" COUNTS = "
         SELECT state, count(*), min(changed_at) FROM payments WHERE is_open GROUP BY state";
     // On its way it has a time at which it is due. It is late since the first terms as long as the newest.
+    // The currencies are cut out of the request's text: a request that is no JSON would fail the search.
     cold "a look every minute; a row for each open payment" LATE = "
         SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
             SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
@@ -55,8 +57,9 @@ settle_store::statements! {
                 SELECT min(greatest(c.made_at, p.changed_at + c.alert_after_seconds * interval '1 second'))
                        AS late_at
                 FROM corridors AS c
-                WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request::json ->> 'incoming_currency'
-                  AND c.outgoing = p.request::json ->> 'outgoing_currency'
+                WHERE c.merchant_id = p.merchant_id AND c.incoming = substring(
+                      p.request FROM '\"incoming_currency\" *: *\"([^\"]*)\"')
+                  AND c.outgoing = substring(p.request FROM '\"outgoing_currency\" *: *\"([^\"]*)\"')
                   AND c.alert_after_seconds >= (
                       SELECT n.alert_after_seconds FROM corridors AS n
                       WHERE n.merchant_id = c.merchant_id AND n.incoming = c.incoming
@@ -82,9 +85,8 @@ impl PaymentSearches for PostgresStore {
         limit: u32,
     ) -> StoreResult<Vec<PaymentRow>> {
         let statement = if filter.flag.is_some() { FLAGGED } else { SEARCH };
-        let (mut found, mut after) = (Vec::new(), after.unwrap_or((MerchantId::NIL, PaymentId::NIL)));
-        loop {
-            let missing = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(found.len());
+        let mut page = ReadablePage::new(after.unwrap_or((MerchantId::NIL, PaymentId::NIL)), limit);
+        while let Some((after, number)) = page.wants() {
             let query = sqlx::query(statement)
                 .bind(after.0.0)
                 .bind(after.1.0)
@@ -96,19 +98,16 @@ impl PaymentSearches for PostgresStore {
                 .bind(filter.provider.as_ref().map(ProviderName::as_str))
                 .bind(&filter.reference)
                 .bind(filter.changed_by.map(At))
-                .bind(i64::try_from(missing).unwrap_or(i64::MAX))
+                .bind(number)
                 .bind(filter.flag.map(Flag::as_str));
             let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
-            if let Some(last) = rows.last() {
-                after = (id(last, 0, MerchantId)?, id(last, 1, PaymentId)?);
-            }
-            for row in &rows {
-                found.extend(left_out("a payment", payment(row))?);
-            }
-            if rows.len() < missing || found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
-                return Ok(found);
-            }
+            let placed = |row: &PgRow| {
+                let place = (id(row, 0, MerchantId)?, id(row, 1, PaymentId)?);
+                Ok((place, left_out("a payment", payment(row))?))
+            };
+            page.take(rows.iter().map(placed).collect::<StoreResult<_>>()?);
         }
+        Ok(page.found())
     }
 
     async fn payment_late(
@@ -129,27 +128,22 @@ impl PaymentSearches for PostgresStore {
                 late_at: time(row, 6)?,
             })
         };
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        let (mut found, mut after) = (Vec::new(), (late_at, after));
-        loop {
-            let missing = most.saturating_sub(found.len());
+        let mut page = ReadablePage::new((late_at, after), limit);
+        while let Some((after, number)) = page.wants() {
             let query = sqlx::query(LATE)
                 .bind(At(now))
                 .bind(signed(allowed.as_secs()))
                 .bind(At(after.0))
                 .bind(after.1.0)
-                .bind(i64::try_from(missing).unwrap_or(i64::MAX));
+                .bind(number);
             let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
-            if let Some(last) = rows.last() {
-                after = (time(last, 6)?, id(last, 1, PaymentId)?);
-            }
-            for row in &rows {
-                found.extend(left_out("a late payment", late(row))?);
-            }
-            if rows.len() < missing || found.len() >= most {
-                return Ok(found);
-            }
+            let placed = |row: &PgRow| {
+                let place = (time(row, 6)?, id(row, 1, PaymentId)?);
+                Ok((place, left_out("a late payment", late(row))?))
+            };
+            page.take(rows.iter().map(placed).collect::<StoreResult<_>>()?);
         }
+        Ok(page.found())
     }
 
     async fn payment_blocked(&self, blocked: Blocked) -> StoreResult<Vec<(ProviderName, u64)>> {

@@ -10,7 +10,8 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, StoreResult, left_out,
+    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, ReadablePage, StoreResult,
+    left_out,
 };
 use uuid::Uuid;
 
@@ -47,13 +48,17 @@ settle_store::statements! {
         SELECT state, count(*), min(changed_at) FROM payments INDEXED BY payments_open
         WHERE is_open GROUP BY state";
     // On its way it has a time at which it is due. It is late since the first terms as long as the newest.
+    // A request that is no JSON has no corridor; it would fail the search.
     cold "a look every minute; a row for each open payment" LATE = "
         SELECT merchant_id, payment_id, state, blocked, provider, changed_at, late_at FROM (
             SELECT p.merchant_id, p.payment_id, p.state, p.blocked, p.provider, p.changed_at,
                    ifnull((
                        SELECT min(max(made_at, p.changed_at + 1000000 * alert_after_seconds)) FROM corridors AS c
-                       WHERE c.merchant_id = p.merchant_id AND c.incoming = p.request ->> 'incoming_currency'
-                         AND c.outgoing = p.request ->> 'outgoing_currency'
+                       WHERE c.merchant_id = p.merchant_id
+                         AND c.incoming
+                             = CASE WHEN json_valid(p.request) THEN p.request ->> 'incoming_currency' END
+                         AND c.outgoing
+                             = CASE WHEN json_valid(p.request) THEN p.request ->> 'outgoing_currency' END
                          AND c.alert_after_seconds >= (
                              SELECT alert_after_seconds FROM corridors AS newest
                              WHERE (newest.merchant_id, newest.incoming, newest.outgoing)
@@ -82,10 +87,9 @@ impl PaymentSearches for SqliteStore {
         let first = filter.merchant_id.map_or(Uuid::nil(), |merchant| merchant.0);
         let last = filter.merchant_id.map_or(Uuid::max(), |merchant| merchant.0);
         let statement = if filter.flag.is_some() { FLAGGED } else { SEARCH };
-        let (mut found, mut after) = (Vec::new(), after.unwrap_or((MerchantId::NIL, PaymentId::NIL)));
-        loop {
-            let missing = usize::try_from(limit).unwrap_or(usize::MAX).saturating_sub(found.len());
-            let page = self.connections.read_long(|connection| {
+        let mut page = ReadablePage::new(after.unwrap_or((MerchantId::NIL, PaymentId::NIL)), limit);
+        while let Some((after, number)) = page.wants() {
+            let rows = self.connections.read_long(|connection| {
                 let asked = params![
                     after.0.0,
                     after.1.0,
@@ -97,7 +101,7 @@ impl PaymentSearches for SqliteStore {
                     filter.provider.as_ref().map(ProviderName::as_str),
                     filter.reference,
                     filter.changed_by.map(Timestamp::as_micros),
-                    i64::try_from(missing).unwrap_or(i64::MAX),
+                    number,
                     filter.flag.map(Flag::as_str)
                 ];
                 connection.rows(statement, asked, |row| {
@@ -105,14 +109,9 @@ impl PaymentSearches for SqliteStore {
                     Ok((place, left_out("a payment", payment(row))?))
                 })
             });
-            let page = page.await?;
-            let is_last = page.len() < missing;
-            after = page.last().map_or(after, |(place, _)| *place);
-            found.extend(page.into_iter().filter_map(|(_, row)| row));
-            if is_last || found.len() >= usize::try_from(limit).unwrap_or(usize::MAX) {
-                return Ok(found);
-            }
+            page.take(rows.await?);
         }
+        Ok(page.found())
     }
 
     async fn payment_late(
@@ -133,26 +132,18 @@ impl PaymentSearches for SqliteStore {
                 late_at: time(row, 6)?,
             })
         };
-        let most = usize::try_from(limit).unwrap_or(usize::MAX);
-        let (mut found, mut after) = (Vec::new(), (late_at.as_micros(), after.0));
-        loop {
-            let missing = most.saturating_sub(found.len());
-            let page = self.connections.read_long(|connection| {
-                let (allowed, rows) = (signed(allowed.as_secs()), i64::try_from(missing).unwrap_or(i64::MAX));
-                let asked = params![now.as_micros(), allowed, after.0, after.1, rows];
+        let mut page = ReadablePage::new((late_at.as_micros(), after.0), limit);
+        while let Some((after, number)) = page.wants() {
+            let rows = self.connections.read_long(|connection| {
+                let asked = params![now.as_micros(), signed(allowed.as_secs()), after.0, after.1, number];
                 connection.rows(LATE, asked, |row| {
                     let place = (column(row, 6)?, column(row, 1)?);
                     Ok((place, left_out("a late payment", late(row))?))
                 })
             });
-            let page = page.await?;
-            let is_last = page.len() < missing;
-            after = page.last().map_or(after, |(place, _)| *place);
-            found.extend(page.into_iter().filter_map(|(_, row)| row));
-            if is_last || found.len() >= most {
-                return Ok(found);
-            }
+            page.take(rows.await?);
         }
+        Ok(page.found())
     }
 
     async fn payment_blocked(&self, blocked: Blocked) -> StoreResult<Vec<(ProviderName, u64)>> {

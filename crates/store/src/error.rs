@@ -33,14 +33,3 @@ impl StoreError {
         StoreError::Unexpected(what.into().into())
     }
 }
-
-/// One row of many. If this version cannot read it, that is logged and the others go on.
-pub fn left_out<T>(what: &'static str, read: StoreResult<T>) -> StoreResult<Option<T>> {
-    match read {
-        Err(StoreError::Unexpected(fault)) => {
-            tracing::error!(%fault, what, "a row cannot be read and is left out");
-            Ok(None)
-        }
-        read => read.map(Some),
-    }
-}

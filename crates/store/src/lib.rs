@@ -52,6 +52,7 @@ mod payments;
 mod proposals;
 mod providers;
 mod queue;
+mod readable;
 mod reports;
 mod settlements;
 pub mod slices;
@@ -74,7 +75,7 @@ pub use deliveries::{
 };
 pub use endpoints::{EndpointReads, EndpointWrites};
 pub use epochs::Epochs;
-pub use error::{StoreError, left_out};
+pub use error::StoreError;
 pub use imports::{
     IMPORT_STEP_ROWS, IMPORTS_MAX, Import, ImportMarks, ImportReads, ImportState, ImportStep, ImportWrites,
     StagedBatch, StagedRow, StagedVerdict, rows_by_merchant,
@@ -99,6 +100,7 @@ pub use queue::{
     Ask, Claimed, Claims, DUE_LAG, DueMerchant, DueTime, Duty, LeaseToken, Leases, Presence, QueueDepth,
     QueueReads, QueueWrites, SHARDS, Shard, ShardLease, fair_share, lease_rows,
 };
+pub use readable::{ReadablePage, left_out};
 pub use reports::{Finding, Report, ReportReads, ReportWrites, Unlisted};
 pub use settlements::{
     BATCH_MAX, Content, ListKey, NewSettlement, PaymentMarks, RecordedBatch, SettlementBatch,

@@ -274,6 +274,7 @@ macro_rules! conformance_suite {
             payment_searches {
                 an_operator_finds_payments_by_their_marks,
                 payments_are_late_by_the_newest_terms_of_their_corridor,
+                a_payment_whose_request_cannot_be_read_is_late_as_well,
                 blocked_payments_are_counted_by_provider,
             }
             operations {

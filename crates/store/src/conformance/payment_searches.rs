@@ -167,6 +167,19 @@ pub async fn payments_are_late_by_the_newest_terms_of_their_corridor(store: &dyn
     assert_eq!(walked, [first.payment_id, blocked.payment_id, other.payment_id]);
 }
 
+/// It is late as one without a corridor is, and keeps nobody else's lateness from being seen.
+pub async fn a_payment_whose_request_cannot_be_read_is_late_as_well(store: &dyn Store) {
+    let owner = merchant(store).await;
+    late_after(store, owner, 60, at(0)).await;
+    let whole = standing(store, owner, "whole", |_| {}).await;
+    let damaged = PaymentRow { request: "{".to_owned(), ..payment(owner, "damaged", at(0)) };
+    create(store, std::slice::from_ref(&damaged)).await;
+    let start = (Timestamp::MIN, PaymentId::NIL);
+    let late = store.payment_late(at(100), start, Duration::from_secs(100), 10).await.unwrap();
+    let found: Vec<_> = late.iter().map(|late| (late.payment_id, late.late_at)).collect();
+    assert_eq!(found, [(whole.payment_id, at(60)), (damaged.payment_id, at(100))]);
+}
+
 /// Only those that are blocked for the reason, and are on their way.
 pub async fn blocked_payments_are_counted_by_provider(store: &dyn Store) {
     let owner = merchant(store).await;
