@@ -2,7 +2,6 @@
 //! transaction writes, and what the engine does once it is committed.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use settle_domain::actor::Actor;
 use settle_domain::ids::OperationId;
@@ -28,15 +27,13 @@ mod remarks;
 mod steps;
 mod stuck;
 mod told;
+mod waits;
 mod written;
 
 pub use notices::Notice;
 pub use operators::Deed;
 pub use stuck::Stuck;
 pub use told::Told;
-
-/// How often an operation that was given up is still looked up.
-const WATCH_INTERVAL: Duration = Duration::from_hours(1);
 
 /// What the engine does when the advance is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -196,6 +193,9 @@ impl Advance {
             tracked.errand = Errand::LookUp;
             advance.learnt.insert(place);
         }
+        if advance.is_at_rest() {
+            advance.case.tries = 0;
+        }
         advance.case.due_at = Some(now);
         advance
     }
@@ -319,7 +319,10 @@ impl Advance {
     ) -> (OperationKind, OperationId, Ruling) {
         let is_reviewed = matches!(self.case.payment.state, PaymentState::NeedsReview(_));
         let sends = if is_reviewed { Sends::Stopped } else { Sends::Allowed };
+        let is_over = self.has_waited_for_hints();
         let tracked = &mut self.case.operations[place];
+        // Its provider has news of it, and has not told them: it is asked again.
+        let is_unheard = tracked.is_hinted() && seen == Seen::LookupFailed && told.awaits_hint && !is_over;
         let (kind, id) = (tracked.operation.request.kind(), tracked.operation.operation_id);
         let ruling = classify(kind, tracked.operation.memory, seen, told.window, sends);
         self.class = Some((kind, ruling.class));
@@ -349,6 +352,7 @@ impl Advance {
             tracked.errand == Errand::Sending && matches!(seen, Seen::Absent | Seen::LookupFailed);
         tracked.errand = match ruling.next {
             _ if is_under_way => Errand::Sending,
+            _ if is_unheard => Errand::LookUp,
             Next::Send => Errand::Send,
             Next::LookUp => Errand::LookUp,
             Next::Void => Errand::Void,
@@ -404,13 +408,23 @@ impl Advance {
 
     /// What the engine does next with the payment.
     fn go_on(&mut self, place: usize, class: Class, told: &Told<'_>) -> Result<(), Stuck> {
+        if self.case.operations[place].is_hinted() {
+            // Nothing goes out before its provider has told what it hinted at.
+            if !self.is_at_rest() {
+                self.case.payment.blocked = Some(Blocked::ProviderUnavailable);
+            }
+            self.wait(told.waits);
+            return Ok(());
+        }
         match self.case.payment.state {
-            // What people gave up is looked up before anything is sent in its place.
+            // What people gave up, or its provider hinted at, is looked up before anything is sent in its
+            // place.
             PaymentState::Converted
                 if told.may_send
                     && told.instance.is_some()
-                    && self.is_own(place)
-                    && self.case.doubtful().is_empty() =>
+                    && self.case.is_own(place)
+                    && self.case.doubtful().is_empty()
+                    && self.case.hinted().is_none() =>
             {
                 self.pay_out(told.instance.clone())
             }
@@ -432,6 +446,9 @@ impl Advance {
                         self.remark(self.case.operations[place].operation.operation_id, remarks::VOIDS);
                         self.follow = Follow::Void(place);
                     }
+                    Errand::Sending | Errand::LookUp if self.is_in_doubt(place) => {
+                        self.wait_in_doubt(told.waits);
+                    }
                     Errand::Sending | Errand::Send | Errand::LookUp | Errand::None => self.wait(told.waits),
                 }
                 Ok(())
@@ -447,26 +464,5 @@ impl Advance {
                 Ok(())
             }
         }
-    }
-
-    /// Whether what was learnt of an operation comes from the provider that the payment is bound to.
-    fn is_own(&self, place: usize) -> bool {
-        self.case.payment.provider.as_ref() == Some(&self.case.operations[place].operation.provider)
-    }
-
-    /// The engine looks again after a wait.
-    fn wait(&mut self, waits: Backoff) {
-        self.follow = Follow::Wait;
-        self.case.tries = self.case.tries.saturating_add(1);
-        self.case.due_at = Some(self.now.plus(waits.delay_after(self.case.tries)));
-    }
-
-    /// Nothing is to be done by the engine, but to look at what was hinted at, and to watch operations that
-    /// were given up.
-    fn rest(&mut self) {
-        self.follow = Follow::Wait;
-        let is_watched = !self.case.watched().is_empty();
-        let watched_at = is_watched.then(|| self.now.plus(WATCH_INTERVAL));
-        self.case.due_at = if self.case.hinted().is_some() { Some(self.now) } else { watched_at };
     }
 }

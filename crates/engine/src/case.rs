@@ -123,6 +123,12 @@ impl Tracked {
         matches!(self.operation.memory.status, OperationStatus::Succeeded | OperationStatus::Refused)
     }
 
+    /// Whether its provider hinted at news of it, and has not told them yet.
+    #[must_use]
+    pub fn is_hinted(&self) -> bool {
+        self.can_be_hinted() && self.errand == Errand::LookUp
+    }
+
     /// The operation as it is prepared.
     #[must_use]
     pub fn row(&self) -> OperationRow {
@@ -419,11 +425,16 @@ impl Case {
         })
     }
 
-    /// An operation that has ended, and that its provider hinted at since it was last looked up.
+    /// An operation that has ended, and that its provider hinted at since it last answered a look-up.
     #[must_use]
     pub fn hinted(&self) -> Option<usize> {
-        let is_hinted = |tracked: &Tracked| tracked.can_be_hinted() && tracked.errand == Errand::LookUp;
-        self.operations.iter().position(is_hinted)
+        self.operations.iter().position(Tracked::is_hinted)
+    }
+
+    /// Whether an operation is of the provider that the payment is bound to.
+    #[must_use]
+    pub fn is_own(&self, place: usize) -> bool {
+        self.payment.provider.as_ref() == Some(&self.operations[place].operation.provider)
     }
 
     /// The operations that nobody waits for and that may still move: what was given up, and what is late,

@@ -10,6 +10,7 @@ use settle_domain::operation::{Backoff, Report, Seen as Verdict, Window};
 use settle_domain::payment::QuoteRefusal;
 use settle_domain::provider::ProviderName;
 use settle_domain::seams::Clock;
+use settle_domain::time::Timestamp;
 use settle_provider::wire::QuoteRequest;
 use settle_store::{CorridorKey, ShardLease, Store, StoreError, StoreResult, StoredCorridor};
 use tokio::time::sleep;
@@ -78,14 +79,22 @@ pub enum LifeError {
     Lost,
 }
 
+/// An advance that was written.
+struct Recorded {
+    case: Case,
+    follow: Follow,
+    /// Not later than when the lease was checked.
+    checked_at: Timestamp,
+}
+
 /// Takes a case as far as it goes.
 pub async fn live(means: &Means, mut case: Case, lease: ShardLease) -> Result<(), LifeError> {
     let mut follow_up = None;
     loop {
         let advance = match follow_up.take() {
-            Some(Follow::Send(place)) => means.send(case, place).await?,
-            Some(Follow::Void(place)) => means.void(case, place).await?,
-            Some(Follow::Again | Follow::Wait) | None => {
+            Some((Follow::Send(place), checked_at)) => means.send(case, place, checked_at).await?,
+            Some((Follow::Void(place), _)) => means.void(case, place).await?,
+            Some((Follow::Again | Follow::Wait, _)) | None => {
                 let (merchant, payment) = (case.merchant_id(), case.payment.payment_id);
                 match means.go(case).await {
                     Err(LifeError::Stuck(stuck)) => means.give_up(merchant, payment, stuck).await?,
@@ -94,10 +103,12 @@ pub async fn live(means: &Means, mut case: Case, lease: ShardLease) -> Result<()
             }
         };
         let Some(advance) = advance else { return Ok(()) };
-        let Some((written, follow)) = means.record(advance, lease).await? else { return Ok(()) };
-        case = written;
-        match follow {
-            Follow::Send(_) | Follow::Void(_) | Follow::Again => follow_up = Some(follow),
+        let Some(recorded) = means.record(advance, lease).await? else { return Ok(()) };
+        case = recorded.case;
+        match recorded.follow {
+            follow @ (Follow::Send(_) | Follow::Void(_) | Follow::Again) => {
+                follow_up = Some((follow, recorded.checked_at));
+            }
             Follow::Wait => return Ok(()),
         }
     }
@@ -112,10 +123,13 @@ impl Means {
         let now = self.clock.now();
         let advance = match errands(&case) {
             Errands::Quote => self.quote(case).await?,
-            Errands::PayOut => match self.instance(&case).await {
-                Some(instance) => Advance::payout(case, Some(instance), now)?,
-                None => self.unasked(self.station(&case), case),
-            },
+            Errands::PayOut => {
+                let case = self.bound(case).await?;
+                match self.instance(&case).await {
+                    Some(instance) => Advance::payout(case, Some(instance), now)?,
+                    None => self.unasked(self.station(&case), case),
+                }
+            }
             Errands::Lost(place) => {
                 let told = self.corridor(&case).await?;
                 let told = self.told(&case, place, told.as_deref());
@@ -135,6 +149,16 @@ impl Means {
             Errands::Nothing => Advance::at_rest(case, now),
         };
         Ok(Some(advance))
+    }
+
+    /// The case, bound to its corridor's present provider if it is bound to none.
+    async fn bound(&self, mut case: Case) -> Result<Case, LifeError> {
+        if case.payment.provider.is_none()
+            && let Some(corridor) = self.corridor(&case).await?
+        {
+            case.payment.provider = Some(self.present_provider(&case, &corridor).await?);
+        }
+        Ok(case)
     }
 
     /// The memory of the case's provider, if something may be sent to it.
@@ -171,7 +195,7 @@ impl Means {
         let now = self.clock.now();
         match words::of_quote(seen) {
             Quoted::Offer(offer) => {
-                Ok(Advance::quoted(case, (&corridor, &provider), offer, station.instance(), now)?)
+                Ok(Advance::quoted(case, (&corridor, &provider), offer, station.instance(), self.waits, now)?)
             }
             Quoted::Refused(refusal) => Ok(Advance::unquoted(case, refusal, now)?),
             Quoted::Blocked(blocked) => Ok(Advance::waits(case, Some(blocked), self.waits, now)),
@@ -180,12 +204,17 @@ impl Means {
     }
 
     /// Sends an operation that the last commit has marked as being sent.
-    async fn send(&self, case: Case, place: usize) -> Result<Option<Advance>, LifeError> {
+    async fn send(
+        &self,
+        case: Case,
+        place: usize,
+        checked_at: Timestamp,
+    ) -> Result<Option<Advance>, LifeError> {
         let operation = &case.operations[place].operation;
         let (kind, id) = (operation.request.kind(), operation.operation_id);
         let verdict = match self.station(&case) {
             Some(station) => {
-                let seen = station.send(kind, id, operation.request.body(id).into()).await;
+                let seen = station.send(kind, id, operation.request.body(id).into(), checked_at).await;
                 words::of_send(seen, &operation.request, case.promise_of(place).as_ref())
             }
             None => (Verdict::NotSent, None),
@@ -296,7 +325,7 @@ impl Means {
 
     /// Writes an advance. If somebody else has changed the payment meanwhile, what was learnt of the
     /// operation is applied to the payment as it is now. `None` when the life is over.
-    async fn record(&self, advance: Advance, lease: ShardLease) -> Result<Option<(Case, Follow)>, LifeError> {
+    async fn record(&self, advance: Advance, lease: ShardLease) -> Result<Option<Recorded>, LifeError> {
         let mut advance = Arc::new(advance);
         let mut fence = Some(lease);
         let (mut stale, mut wait, mut is_refused) = (0, WRITE_WAIT_FIRST, false);
@@ -305,10 +334,12 @@ impl Means {
             let (merchant, payment) = (advance.case.merchant_id(), advance.case.payment.payment_id);
             let operation =
                 evidence.as_ref().map(|(place, ..)| advance.case.operations[*place].operation.operation_id);
+            let checked_at = self.clock.now();
             match self.writer.write(Arc::clone(&advance), fence).await {
                 Ok(Written::Done) => {
                     report(&advance);
-                    return Ok(fence.map(|_| advance.committed()));
+                    let (case, follow) = advance.committed();
+                    return Ok(fence.map(|_| Recorded { case, follow, checked_at }));
                 }
                 Ok(Written::Lost) => fence = None,
                 Ok(Written::Stale) => stale += 1,
@@ -430,7 +461,9 @@ impl Means {
             window: station.map_or(Window::Over, |station| station.window(tracked.age())),
             corridor,
             instance: station.and_then(|known| known.instance()),
-            may_send: station.is_some_and(|station| station.may_send()),
+            // As long as nobody knows what it promises to remember, nothing is sent to it a second time.
+            may_send: station.is_some_and(|station| station.may_send() && station.instance().is_some()),
+            awaits_hint: station.is_some() && self.holds_back_for(case, place),
             waits: self.waits,
         }
     }

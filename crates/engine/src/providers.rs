@@ -304,10 +304,15 @@ impl Station {
         self.called(Call::Quote, self.provider.quote(request, self.clock.now())).await
     }
 
-    /// Sends an operation. The caller has committed that it does.
-    pub async fn send(&self, kind: OperationKind, id: OperationId, body: Bytes) -> Seen<Operation> {
-        // The time of the commit: older requests are turned away by the provider.
-        let stamped_at = self.clock.now();
+    /// Sends an operation. The caller has committed that it does, and `stamped_at` is when its lease was last
+    /// checked: from a process that slept since, the provider turns the request away.
+    pub async fn send(
+        &self,
+        kind: OperationKind,
+        id: OperationId,
+        body: Bytes,
+        stamped_at: Timestamp,
+    ) -> Seen<Operation> {
         if !self.may_send() {
             return Seen::NotSent(NotSentFault::Timeout(Duration::ZERO));
         }

@@ -40,6 +40,12 @@ impl Backoff {
         let factor = 2_u32.checked_pow(tries.saturating_sub(1)).unwrap_or(u32::MAX);
         self.first.saturating_mul(factor).min(self.longest)
     }
+
+    /// The same waits, none of them longer than this.
+    #[must_use]
+    pub fn within(self, longest: Duration) -> Backoff {
+        Backoff { longest: self.longest.min(longest), ..self }
+    }
 }
 
 #[cfg(test)]

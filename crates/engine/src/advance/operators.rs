@@ -79,8 +79,13 @@ impl Advance {
                 _ => {}
             }
         }
-        if deed.act == Act::Retry && advance.case.payment.state == PaymentState::Received {
-            // It begins anew: the next quote binds it to the corridor's present provider.
+        let order = &advance.case.payment.order;
+        let (is_bought, state) = (order.incoming != order.outgoing, advance.case.payment.state);
+        if deed.act == Act::Retry
+            && (state == PaymentState::Received || state == PaymentState::Converted && !is_bought)
+        {
+            // It begins anew, and nothing of it lies at a provider: what is asked next binds it to the
+            // corridor's present one.
             advance.case.payment.provider = None;
         }
         match advance.case.payment.state {

@@ -3,20 +3,29 @@
 //! A payment keeps the terms of its first quote, whatever its corridor says later: fees and spread are what
 //! the merchant was promised. Whom it is converted by is no such promise. Before its first quote, and again
 //! after each retry that begins anew, that is the corridor's present provider; the quote then binds the
-//! payment to it.
+//! payment to it. Whether a quote has expired is the provider's to say, by its own clock, when it is asked to
+//! convert.
 
 use settle_domain::actor::Actor;
 use settle_domain::operation::{Backoff, OperationRequest};
 use settle_domain::payment::{PaymentEvent, QuoteRefusal};
 use settle_domain::provider::ProviderName;
 use settle_domain::quote::{FixedSide, QuoteFault};
-use settle_domain::quoting::{ProviderQuote, QuotingFault, Split, freeze, freeze_unconverted};
+use settle_domain::quoting::{
+    FrozenQuote, ProviderQuote, QuotingFault, Split, Wanted, freeze, freeze_unconverted,
+};
 use settle_domain::reason::Blocked;
 use settle_domain::time::Timestamp;
 use settle_store::StoredCorridor;
 
 use super::{Advance, Follow, Notice, Stuck};
 use crate::case::Case;
+
+/// Why the side that the operator fixed is not the one that is, if so.
+fn missed_target(wanted: &Wanted, frozen: &FrozenQuote) -> Option<&'static str> {
+    (wanted.outgoing_target.is_some() && frozen.fixed_side == FixedSide::Incoming)
+        .then_some("what came in is not what the target asks for: the incoming side is fixed")
+}
 
 impl Advance {
     /// A provider gave a quote: the amounts are frozen, and the conversion is prepared.
@@ -25,6 +34,7 @@ impl Advance {
         (corridor, provider): (&StoredCorridor, &ProviderName),
         offer: ProviderQuote,
         instance: Option<String>,
+        waits: Backoff,
         now: Timestamp,
     ) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, Actor::Engine, now);
@@ -37,8 +47,7 @@ impl Advance {
         };
         match frozen {
             Ok(frozen) => {
-                let note = (wanted.outgoing_target.is_some() && frozen.fixed_side == FixedSide::Incoming)
-                    .then_some("what came in is not what the target asks for: the incoming side is fixed");
+                let note = missed_target(&wanted, &frozen);
                 advance.case.payment.quote = Some(frozen);
                 advance.agree(corridor, provider);
                 let quote_id = offer.quote_id.clone();
@@ -58,6 +67,14 @@ impl Advance {
                 advance.step(PaymentEvent::ConversionPrepared, Some(id), None)?;
                 advance.follow = Follow::Send(place);
             }
+            // Another answer is needed, and the payment cannot help it.
+            Err(fault) if fault.is_providers() => {
+                let payment = advance.case.payment.payment_id;
+                tracing::error!(%provider, %payment, %fault, "a quote cannot be used");
+                advance.asked = Some(provider.clone());
+                advance.case.payment.blocked = Some(Blocked::ProviderCallFailed);
+                advance.wait(waits);
+            }
             Err(fault) => advance.refuse_quote(fault)?,
         }
         Ok(advance)
@@ -74,11 +91,12 @@ impl Advance {
         let wanted = advance.case.payment.order.wanted();
         match freeze_unconverted(&corridor.versioned.corridor, &wanted) {
             Ok(frozen) => {
+                let note = missed_target(&wanted, &frozen);
                 advance.case.payment.split = Some(Split::unconverted(&frozen)?);
                 advance.case.payment.quote = Some(frozen);
                 advance.agree(corridor, provider);
                 advance.is_priced = true;
-                advance.step(PaymentEvent::Quoted, None, None)?;
+                advance.step(PaymentEvent::Quoted, None, note)?;
                 advance.step(PaymentEvent::ConversionSkipped, None, None)?;
                 advance.pay_out(instance)?;
             }

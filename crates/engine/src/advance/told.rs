@@ -14,6 +14,8 @@ pub struct Told<'a> {
     pub instance: Option<String>,
     /// Whether something may be sent to the provider now.
     pub may_send: bool,
+    /// Whether silence about what the provider hinted at holds back what would go out meanwhile.
+    pub awaits_hint: bool,
     /// How long to wait.
     pub waits: Backoff,
 }

@@ -29,8 +29,9 @@ pub enum Errands {
 /// Decides what is to be done with a case that was read from the database.
 #[must_use]
 pub fn errands(case: &Case) -> Errands {
-    // Before anything is sent: it may be a reason to send nothing more.
-    if let Some(place) = case.hinted() {
+    // Before anything is sent: it may be a reason to send nothing more. If its provider says nothing, what is
+    // in flight gets its turn.
+    if let Some(place) = case.hinted().filter(|_| case.payment.blocked.is_none() || !is_in_flight(case)) {
         return Errands::LookUp(place);
     }
     match case.payment.state {
@@ -47,6 +48,11 @@ pub fn errands(case: &Case) -> Errands {
             place.map_or(Errands::Nothing, |place| Errands::LookUp(*place))
         }
     }
+}
+
+/// Whether the payment waits for an operation that was sent.
+fn is_in_flight(case: &Case) -> bool {
+    case.awaited().is_some_and(|place| case.operations[place].errand != Errand::Send)
 }
 
 fn errand(case: &Case, place: usize) -> Errands {

@@ -105,9 +105,17 @@ impl Means {
     /// Whether silence about an operation holds back what goes out in its place: of another provider, or of
     /// what was given up long ago, not for long.
     fn waits_for(&self, case: &Case, place: usize) -> bool {
-        let provider = &case.operations[place].operation.provider;
-        let is_own = case.payment.provider.as_ref() == Some(provider) && case.watched().contains(&place);
-        is_own || self.clock.now() < case.changed_at.plus(SILENCE_MAX)
+        case.watched().contains(&place) && case.is_own(place) || self.is_recent(case)
+    }
+
+    /// Whether silence about what a provider hinted at holds back what would go out meanwhile: of another
+    /// provider not for long.
+    pub(super) fn holds_back_for(&self, case: &Case, place: usize) -> bool {
+        case.is_own(place) || self.is_recent(case)
+    }
+
+    fn is_recent(&self, case: &Case) -> bool {
+        self.clock.now() < case.changed_at.plus(SILENCE_MAX)
     }
 
     fn holds_back(&self, case: &Case) -> Advance {

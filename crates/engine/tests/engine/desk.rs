@@ -73,6 +73,10 @@ struct Inner {
     instance: Option<&'static str>,
     /// What it buys, and at which rate, if not as ever.
     buys: Option<(&'static str, &'static str)>,
+    /// What it quotes for, if that is not what it was asked about.
+    sells: Option<&'static str>,
+    /// When the operations that were sent to it say that they were.
+    stamps: Vec<Timestamp>,
 }
 
 impl Inner {
@@ -147,6 +151,16 @@ impl Desk {
     /// From now on it buys so much, at this rate.
     pub fn buys(&self, amount: &'static str, rate: &'static str) {
         self.inner().buys = Some((amount, rate));
+    }
+
+    /// What it quotes for from now on, if that is not what it is asked about.
+    pub fn sells(&self, amount: Option<&'static str>) {
+        self.inner().sells = amount;
+    }
+
+    /// When the operations that were sent to it say that they were.
+    pub fn stamps(&self) -> Vec<Timestamp> {
+        self.inner().stamps.clone()
     }
 
     /// How many quotes it gave.
@@ -349,9 +363,10 @@ impl Provider for Desk {
         self.inner().quotes += 1;
         self.asked.send_modify(|asked| *asked += 1);
         let (buy_amount, rate) = self.inner().bought();
+        let sells = self.inner().sells.map(decimal);
         Seen::Answered(Quote {
             quote_id: format!("quote-{}", self.inner().quotes),
-            sell_amount: request.sell_amount,
+            sell_amount: sells.unwrap_or(request.sell_amount),
             buy_amount,
             rate: Some(rate),
             expires_at: stamped_at.plus(Duration::from_mins(1)),
@@ -361,7 +376,8 @@ impl Provider for Desk {
         })
     }
 
-    async fn send(&self, kind: OperationKind, id: Uuid, body: Bytes, _at: Timestamp) -> Seen<Operation> {
+    async fn send(&self, kind: OperationKind, id: Uuid, body: Bytes, at: Timestamp) -> Seen<Operation> {
+        self.inner().stamps.push(at);
         let seen = self.stamped(self.take(kind, id, &body));
         self.asked.send_modify(|asked| *asked += 1);
         let mut kept_back = self.kept_back.subscribe();

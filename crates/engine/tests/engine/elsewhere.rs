@@ -214,7 +214,8 @@ async fn what_is_being_sent_is_not_cancelled(scratch: ScratchStore) {
         for seen in [seen, Seen::Absent] {
             let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
             let (window, waits) = (Window::Open, world.means.waits);
-            let told = Told { window, corridor: None, instance: None, may_send: false, waits };
+            let told =
+                Told { window, corridor: None, instance: None, may_send: false, awaits_hint: false, waits };
             let advance = Advance::seen(case, 1, seen, None, &told, at(1)).unwrap();
             world.writer.write(advance, None).await.unwrap();
         }

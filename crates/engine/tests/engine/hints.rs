@@ -1,8 +1,11 @@
 //! A provider's hint makes the engine look, also at what has ended, and once.
 
+use std::sync::Arc;
+
 use settle_domain::ledger::Account;
 use settle_domain::operation::OperationStatus;
 use settle_domain::payment::{Act, StateName};
+use settle_domain::reason::Blocked;
 use settle_engine::acts::hint;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
@@ -15,6 +18,8 @@ use crate::world::World;
 settle_testing::on_both_stores! {
     money_that_came_back_is_seen_when_the_provider_hints_at_it,
     a_refused_payout_that_was_made_stops_the_next_when_the_provider_hints_at_it,
+    nothing_goes_out_before_the_provider_tells_what_it_hinted_at,
+    what_a_provider_hinted_at_and_does_not_tell_is_not_asked_for_ever,
     hints_without_news_cost_one_look,
 }
 
@@ -47,13 +52,59 @@ async fn a_refused_payout_that_was_made_stops_the_next_when_the_provider_hints_a
     assert_books_agree(&world).await;
 }
 
+/// The provider has taken its refusal back, hints at it, and does not answer when it is asked.
+async fn nothing_goes_out_before_the_provider_tells_what_it_hinted_at(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    for (reference, act, begun) in
+        [("first", Act::Retry, StateName::Converted), ("second", Act::Refund, StateName::Refunding)]
+    {
+        world.desk = Arc::default();
+        world.restart();
+        world.corridor("BRL", "USDC", "0").await;
+        world.desk.lies(Asked::Payout, &[Lie::Flip(1)]);
+        let payment = world.receive(world.order(reference, "USDC")).await.unwrap();
+        assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+        do_by_hand(&world, payment, act).await;
+        let payout = world.operations(payment).await[1].operation_id;
+        hint(&world.means, &world.wake, payout).await.unwrap();
+        world.desk.silent(true);
+        for _ in 0..3 {
+            let row = world.go_when_due(payment).await;
+            let blocked = (begun, Some(Blocked::ProviderUnavailable));
+            assert_eq!((row.standing.state, row.standing.blocked), blocked);
+            assert_eq!(world.desk.sends(), 2, "nothing more is sent");
+        }
+        world.desk.silent(false);
+        assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview);
+        assert_eq!(world.desk.executed(Asked::Payout).len(), 1);
+        assert!(world.desk.executed(Asked::Refund).is_empty());
+    }
+    assert_books_agree(&world).await;
+}
+
+async fn what_a_provider_hinted_at_and_does_not_tell_is_not_asked_for_ever(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    world.go(payment).await;
+    let payout = world.operations(payment).await[1].operation_id;
+    world.desk.silent(true);
+    for _ in 0..2 {
+        hint(&world.means, &world.wake, payout).await.unwrap();
+        let looks = world.desk.look_ups();
+        while world.row(payment).await.standing.due_at.is_some() {
+            world.go_when_due(payment).await;
+        }
+        assert_eq!(world.desk.look_ups(), looks + 21);
+    }
+    world.assert_completed_once(payment).await;
+}
+
 async fn hints_without_news_cost_one_look(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let payment = world.paying(&[]).await;
     world.go(payment).await;
     let (looks, payout) = (world.desk.look_ups(), world.operations(payment).await[1].operation_id);
-    for silent in [true, false] {
-        world.desk.silent(silent);
+    for _ in 0..2 {
         let before = world.row(payment).await.version;
         for _ in 0..3 {
             hint(&world.means, &world.wake, payout).await.unwrap();

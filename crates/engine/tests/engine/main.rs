@@ -29,12 +29,14 @@ mod memories;
 mod notices;
 mod obstacles;
 mod proposals;
+mod quotes;
 mod reconcile;
 mod reconcile_runs;
 mod remarks;
 mod retries;
 mod rules;
 mod runner;
+mod sends;
 mod watch;
 mod world;
 
@@ -51,8 +53,6 @@ settle_testing::on_both_stores! {
     a_late_execution_is_not_paid_again,
     who_was_unknown_once_is_not_refused_by_a_later_send,
     a_refusal_fails_the_payment_and_gives_the_money_back,
-    an_expired_quote_is_quoted_again,
-    a_quote_that_would_fill_the_books_is_refused,
     what_blocks_changes_no_state_and_goes_on_by_itself,
     a_pending_operation_is_looked_up_until_it_is_done,
     what_moved_otherwise_needs_a_person,
@@ -200,16 +200,6 @@ async fn a_refusal_fails_the_payment_and_gives_the_money_back(scratch: ScratchSt
     world.assert_books().await;
 }
 
-async fn an_expired_quote_is_quoted_again(scratch: ScratchStore) {
-    let world = World::new(scratch).await;
-    world.desk.lies(Asked::Conversion, &[Lie::Expired]);
-    let payment = world.paying(&[]).await;
-    world.go(payment).await;
-    world.assert_completed_once(payment).await;
-    let attempts: Vec<u32> = world.operations(payment).await.iter().map(|row| row.attempt).collect();
-    assert_eq!(attempts, [1, 2, 1], "two conversions, of which the first was refused, and a payout");
-}
-
 async fn what_blocks_changes_no_state_and_goes_on_by_itself(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let payment = world.paying(&[Lie::OutOfGas, Lie::Unreached]).await;
@@ -285,37 +275,21 @@ async fn a_send_that_somebody_else_began_is_looked_up_first(scratch: ScratchStor
         rate: Some("5.43".parse().unwrap()),
         expires_at: at(60),
     };
-    let advance =
-        Advance::quoted(case, (&corridor, &"desk".parse().unwrap()), offer, Some("one".to_owned()), at(1))
-            .unwrap();
+    let advance = Advance::quoted(
+        case,
+        (&corridor, &"desk".parse().unwrap()),
+        offer,
+        Some("one".to_owned()),
+        world.means.waits,
+        at(1),
+    )
+    .unwrap();
     world.writer.write(advance, world.lease).await.unwrap();
     let row = world.go(payment).await;
     assert_eq!(world.desk.sends(), 0, "not sent by who did not commit it");
     assert_eq!(row.standing.reason, Some(Reason::ConversionOutcomeUnknown));
     world.go_when_due(payment).await;
     world.assert_completed_once(payment).await;
-}
-
-async fn a_quote_that_would_fill_the_books_is_refused(scratch: ScratchStore) {
-    let world = World::new(scratch).await;
-    let payment = world.paying(&[]).await;
-    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
-    let corridor = world.store.corridor_list(world.merchant).await.unwrap().remove(0);
-    let state = |buy_amount: &str| {
-        let offer = settle_domain::quoting::ProviderQuote {
-            quote_id: "q".to_owned(),
-            sell_amount: "1000.00".parse().unwrap(),
-            buy_amount: buy_amount.parse().unwrap(),
-            rate: None,
-            expires_at: at(60),
-        };
-        let advance =
-            Advance::quoted(case.clone(), (&corridor, &"desk".parse().unwrap()), offer, None, at(1)).unwrap();
-        (advance.case.payment.state.name(), advance.case.payment.reason)
-    };
-    assert_eq!(state(&"9".repeat(24)), (StateName::Converting, None));
-    let refused = (StateName::Failed, Some(Reason::QuoteRefused));
-    assert_eq!(state(&format!("1{}", "0".repeat(24))), refused);
 }
 
 async fn after_the_window_it_is_voided_and_never_sent_again(scratch: ScratchStore) {
@@ -384,6 +358,7 @@ async fn what_is_heard_again_of_a_conversion_does_not_stop_the_payout(scratch: S
         corridor: None,
         instance: None,
         may_send: true,
+        awaits_hint: false,
         waits: world.means.waits,
     };
     let answer = settle_domain::operation::Answer::Succeeded(settle_domain::operation::Judgement::AsAsked);

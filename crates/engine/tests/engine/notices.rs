@@ -105,6 +105,7 @@ async fn a_final_state_with_late_evidence_is_told(scratch: ScratchStore) {
         corridor: None,
         instance: None,
         may_send: false,
+        awaits_hint: false,
         waits: world.means.waits,
     };
     let place = place.unwrap();
@@ -197,6 +198,7 @@ async fn a_late_payout_that_a_person_adopts_is_settled(scratch: ScratchStore) {
         corridor: None,
         instance: None,
         may_send: false,
+        awaits_hint: false,
         waits: world.means.waits,
     };
     let (place, found) = (case.operations.len() - 1, Seen::Found(Answer::Succeeded(Judgement::AsAsked)));

@@ -3,7 +3,7 @@
 
 use settle_domain::corridor::CorridorVersion;
 use settle_domain::ledger::Account;
-use settle_domain::payment::{Act, Outcome, StateName};
+use settle_domain::payment::{Act, Outcome, PaymentOrder, StateName};
 use settle_engine::acts::People;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
@@ -16,6 +16,7 @@ use crate::world::World;
 settle_testing::on_both_stores! {
     before_a_conversion_the_present_provider_serves_it_at_the_first_terms,
     after_a_conversion_who_bought_serves_it,
+    without_a_conversion_the_present_provider_serves_it,
     a_late_conversion_is_paid_out_by_who_made_it,
 }
 
@@ -62,6 +63,24 @@ async fn after_a_conversion_who_bought_serves_it(scratch: ScratchStore) {
         ((1, 1), (0, 0)),
         "what it bought is not elsewhere"
     );
+}
+
+/// What came in is what goes out: nothing of it lies at the first provider.
+async fn without_a_conversion_the_present_provider_serves_it(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    let assets = ("USDC", "USDC");
+    world.corridor_of(world.merchant, "desk", assets, "0").await;
+    world.desk.lies(Asked::Payout, &[Lie::Refuse]);
+    let order = PaymentOrder { incoming: "USDC".parse().unwrap(), ..world.order("chain", "USDC") };
+    let payment = world.receive(order).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    world.corridor_of(world.merchant, "other", assets, "0").await;
+    world.restart();
+    do_by_hand(&world, payment, Act::Retry).await;
+    let row = world.go(payment).await;
+    assert_eq!((row.standing.state, row.standing.provider), (StateName::Completed, "other".parse().ok()));
+    assert_eq!((done(&world.desk), done(&world.other_desk)), ((0, 0), (0, 1)));
+    assert_books_agree(&world).await;
 }
 
 /// The first provider converted after all, when the payment was bound to nobody.

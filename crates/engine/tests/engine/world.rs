@@ -45,7 +45,7 @@ pub(crate) fn at(second: u64) -> Timestamp {
     fixtures::at(second)
 }
 
-fn providers(desk: &Arc<Desk>, other: &Arc<Desk>, clock: &Arc<ManualClock>) -> Providers {
+pub(crate) fn providers(desk: &Arc<Desk>, other: &Arc<Desk>, clock: &Arc<ManualClock>) -> Providers {
     let station = |name: &str, desk: &Arc<Desk>| {
         Station::new(name.parse().unwrap(), desk.clone(), clock.clone(), Duration::from_hours(24))
     };
