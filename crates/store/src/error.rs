@@ -4,8 +4,6 @@ use std::error::Error;
 
 use settle_domain::ids::MerchantId;
 
-use crate::StoreResult;
-
 /// A storage call that failed. The cause is for the log, never for a client.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {

@@ -23,13 +23,15 @@ pub struct ReadablePage<Place, Row> {
 }
 
 impl<Place: Copy, Row> ReadablePage<Place, Row> {
+    /// A page of at most so many rows behind a place.
     #[must_use]
     pub fn new(after: Place, limit: u32) -> ReadablePage<Place, Row> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         ReadablePage { found: Vec::new(), after, limit, is_full: limit == 0 }
     }
 
-    /// The place to go on behind, and how many rows to ask for. Nothing once the page is full or no row is left.
+    /// The place to go on behind, and how many rows to ask for. Nothing once the page is full or no row is
+    /// left.
     #[must_use]
     pub fn wants(&self) -> Option<(Place, i64)> {
         let missing = self.limit.saturating_sub(self.found.len());
@@ -46,6 +48,7 @@ impl<Place: Copy, Row> ReadablePage<Place, Row> {
         self.is_full = is_last || self.found.len() >= self.limit;
     }
 
+    /// What was found.
     #[must_use]
     pub fn found(self) -> Vec<Row> {
         self.found
