@@ -9,6 +9,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use secrecy::SecretString;
 use serde::Deserialize;
+use settle_domain::operation::ANSWER_WITHIN;
 use settle_domain::provider::ProviderName;
 use settle_notify::alerts::AlertUrl;
 use settle_shards::keeper::Keeper;
@@ -264,6 +265,15 @@ impl Config {
             // What is due much later than that counts as due: the clock has stepped.
             return Err(format!("engine.retry_max must be at most 1h, not {:?}", self.engine.retry_max));
         }
+        for (name, provider) in &self.providers {
+            if provider.timeout > ANSWER_WITHIN {
+                // Without an answer for so long an operation counts as unknown, and is looked up.
+                return Err(format!(
+                    "providers.{name}.timeout must be at most {ANSWER_WITHIN:?}, not {:?}",
+                    provider.timeout
+                ));
+            }
+        }
         Ok(())
     }
 
@@ -282,6 +292,18 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_provider_is_waited_for_longer_than_it_counts_as_under_way() {
+        let set = [
+            ("URL", "http://127.0.0.1"),
+            ("SECRET", "long enough to sign with it, surely"),
+            ("TIMEOUT", "31s"),
+        ];
+        let set = set.map(|(key, value)| (format!("SETTLE_PROVIDERS__BANK__{key}"), value.to_owned()));
+        let refused = load(None, &set.to_vec()).unwrap_err().to_string();
+        assert!(refused.contains("providers.bank.timeout must be at most 30s, not 31s"), "{refused}");
+    }
 
     #[test]
     fn settings_that_contradict_each_other_are_refused() {
