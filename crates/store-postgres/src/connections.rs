@@ -18,7 +18,6 @@
 //! one set of connections free for a kind of caller.
 
 use std::fmt;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -36,7 +35,7 @@ use tokio::time::{Instant, timeout};
 use crate::error::READ_ONLY_STATE;
 use crate::gates::{Caller, Gates};
 use crate::hosts::Hosts;
-use crate::manners::{BE_HASTY, Limits, Manner};
+use crate::manners::{BE_HASTY, Limits, Manner, did_not_answer, is_late, limited};
 
 /// How long nobody tries to connect after a server did not answer: who comes meanwhile is told at once.
 const AWAY: Duration = Duration::from_secs(1);
@@ -351,22 +350,6 @@ impl Transaction {
     fn limits(&self) -> Limits {
         self.connections.0.limits
     }
-}
-
-/// The result of a call, or an error if it takes longer than the limit.
-pub(crate) async fn limited<T>(
-    limit: Duration,
-    call: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
-    timeout(limit, call).await.unwrap_or_else(|_| Err(did_not_answer()))
-}
-
-fn did_not_answer() -> Error {
-    Error::Io(io::Error::new(io::ErrorKind::TimedOut, "the database did not answer in time"))
-}
-
-fn is_late(error: &Error) -> bool {
-    matches!(error, Error::Io(fault) if fault.kind() == io::ErrorKind::TimedOut)
 }
 
 /// Whether nothing more can be asked after this error: all but a refusal of one statement.

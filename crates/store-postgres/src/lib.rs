@@ -58,7 +58,7 @@ pub mod testing;
 use connections::{Connections, Transaction};
 use error::store_error;
 use hosts::Hosts;
-use manners::{Limits, Manner};
+use manners::{Limits, Manner, limited};
 use queue::Signs;
 
 /// How long a process that starts waits for a server that starts as well.
@@ -257,7 +257,7 @@ impl Store for PostgresStore {
         pool.close().await;
         if let Err(sqlx::migrate::MigrateError::Execute(sqlx::Error::PoolTimedOut)) = migrated {
             // sqlx's pool does not say what kept it from connecting.
-            connections::limited(START_TIMEOUT, self.unlimited.connect()).await.map_err(store_error)?;
+            limited(START_TIMEOUT, self.unlimited.connect()).await.map_err(store_error)?;
         }
         migrated.map_err(|fault| match fault {
             sqlx::migrate::MigrateError::Execute(fault) => store_error(fault),

@@ -1,6 +1,10 @@
 //! How calls to the server are made: how long each may take, and how a transaction begins.
 
+use std::io;
 use std::time::Duration;
+
+use sqlx::Error;
+use tokio::time::timeout;
 
 /// Begins a transaction under the limits of the session.
 const BEGIN: &str = "BEGIN";
@@ -88,6 +92,24 @@ impl Manner {
             Self::Snapshot => Self::Snapshot,
         }
     }
+}
+
+/// The result of a call, or an error if it takes longer than the limit.
+pub(crate) async fn limited<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    timeout(limit, call).await.unwrap_or_else(|_| Err(did_not_answer()))
+}
+
+/// What a call that ran into its limit ends with.
+pub(crate) fn did_not_answer() -> Error {
+    Error::Io(io::Error::new(io::ErrorKind::TimedOut, "the database did not answer in time"))
+}
+
+/// Whether a call ran into its limit.
+pub(crate) fn is_late(error: &Error) -> bool {
+    matches!(error, Error::Io(fault) if fault.kind() == io::ErrorKind::TimedOut)
 }
 
 #[cfg(test)]
