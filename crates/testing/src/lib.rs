@@ -5,7 +5,7 @@
 //! | [`chance`] | random draws that depend only on a seed |
 //! | [`log`] | what a thread logs |
 //! | [`secrecy`] | what no byte for a merchant may contain |
-//! | [`proxy`] | a proxy that swallows the connections through it |
+//! | [`proxy`] | a proxy that swallows connections, hangs or refuses |
 //! | [`virtual_time`] | waiting under a paused clock |
 //! | [`on_both_stores!`] | a test on SQLite and one on PostgreSQL of each named function |
 //! | `binary` | runs the binary on a data folder and a store of its own |

@@ -1,10 +1,12 @@
-//! A proxy before a server that can swallow its connections, as a firewall does that has forgotten them:
-//! nothing arrives any more on either side, and neither side is told.
+//! A proxy before a server. It can swallow its connections, as a firewall does that has forgotten them:
+//! nothing arrives any more on either side, and neither side is told. It can hang, as a server does that
+//! accepts and says nothing, and refuse, as a machine does on which no server runs.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 /// The bytes that one read takes.
 const BUFFER_BYTES: usize = 16 * 1_024;
@@ -15,6 +17,24 @@ pub struct Proxy {
     pub address: SocketAddr,
     /// How often connections were swallowed. What is older than the last time is dead.
     swallowed: Arc<AtomicU64>,
+    state: Arc<Mutex<State>>,
+    listening: Option<JoinHandle<()>>,
+}
+
+/// What happens to a new connection.
+#[derive(Default, Clone, Copy)]
+enum Mode {
+    #[default]
+    Pass,
+    Hang,
+    Refuse,
+}
+
+#[derive(Default)]
+struct State {
+    mode: Mode,
+    /// Both sides of every connection.
+    sockets: Vec<TcpStream>,
 }
 
 impl Proxy {
@@ -22,19 +42,29 @@ impl Proxy {
     pub fn start(server: SocketAddr) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("a listener has an address");
-        let swallowed = Arc::new(AtomicU64::new(0));
-        let counter = swallowed.clone();
-        std::thread::spawn(move || {
+        let (swallowed, state) = (Arc::new(AtomicU64::new(0)), Arc::new(Mutex::new(State::default())));
+        let (counter, shared) = (swallowed.clone(), state.clone());
+        let listening = std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
+                let mut state = lock(&shared);
+                match state.mode {
+                    Mode::Pass => {}
+                    Mode::Hang => {
+                        state.sockets.push(client);
+                        continue;
+                    }
+                    Mode::Refuse => return,
+                }
                 // A server that is away refuses, and so does its proxy.
                 let Ok(server) = TcpStream::connect(server) else { continue };
                 let made_at = counter.load(Ordering::SeqCst);
+                state.sockets.extend([twin(&client), twin(&server)]);
                 let (from_client, to_server) = (twin(&client), twin(&server));
                 pass_on(from_client, to_server, counter.clone(), made_at);
                 pass_on(server, client, counter.clone(), made_at);
             }
         });
-        Proxy { address, swallowed }
+        Proxy { address, swallowed, state, listening: Some(listening) }
     }
 
     /// A proxy before the PostgreSQL of this URL, and the URL that leads through it.
@@ -50,6 +80,35 @@ impl Proxy {
     pub fn swallow(&self) {
         self.swallowed.fetch_add(1, Ordering::SeqCst);
     }
+
+    /// From now on every connection, open or new, is silent.
+    pub fn hang(&self) {
+        lock(&self.state).mode = Mode::Hang;
+        self.swallow();
+    }
+
+    /// From now on new connections work, also after [`Proxy::hang`].
+    pub fn pass(&self) {
+        lock(&self.state).mode = Mode::Pass;
+    }
+
+    /// Ends every connection, and refuses new ones for good.
+    pub fn refuse(&mut self) {
+        lock(&self.state).mode = Mode::Refuse;
+        // The thread looks at the mode when somebody connects, and closes its listener as it ends.
+        drop(TcpStream::connect(self.address));
+        if let Some(listening) = self.listening.take() {
+            listening.join().expect("it listened until now");
+        }
+        for socket in lock(&self.state).sockets.drain(..) {
+            // One that has ended already cannot be ended again.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn twin(stream: &TcpStream) -> TcpStream {
@@ -70,7 +129,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream, swallowed: Arc<AtomicU64>, ma
             }
             if read == 0 || to.write_all(&buffer[..read]).is_err() {
                 // Whoever is still there sees the end.
-                let _ = to.shutdown(std::net::Shutdown::Both);
+                let _ = to.shutdown(Shutdown::Both);
                 return;
             }
         }
