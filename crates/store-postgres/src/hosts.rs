@@ -3,12 +3,14 @@
 //! A URL may name several: `postgres://user@a:5432,b:5432/database?target_session_attrs=read-write`. One of
 //! them accepts writes; the others follow it, and one of those is promoted when it fails. The store connects
 //! to the one that accepted writes last. When that one refuses, all are asked at the same time, so that a
-//! server that does not answer holds up nobody, and the first that accepts writes is taken.
+//! server that does not answer holds up nobody, and the first that accepts writes is taken. A server that is
+//! silent is given up after a while: sqlx itself would wait for it without end.
 //!
 //! With one host nothing is asked of it but the connection.
 
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::select_ok;
@@ -16,7 +18,11 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, Error, PgConnection};
 
 use crate::UrlFault;
+use crate::manners::limited;
 
+/// How long one of several servers may take to connect and to say whether it accepts writes. Who has a
+/// shorter limit of his own, as requests have, gives up earlier.
+const HOST_LIMIT: Duration = Duration::from_secs(5);
 /// The parameter that asks for a server that accepts writes, and what it may say: the store needs no other.
 const ATTRIBUTES: &str = "target_session_attrs";
 const ATTRIBUTES_KNOWN: [&str; 3] = ["any", "read-write", "primary"];
@@ -55,7 +61,7 @@ impl Hosts {
         if let Some(position) = self.preferred() {
             // Forgotten until it answers: who is cut off while he waits for it does not ask it again.
             self.prefer(None);
-            if let Ok(connection) = self.connect_to(position).await {
+            if let Ok(connection) = self.connect_to(position).boxed().await {
                 return Ok(connection);
             }
         }
@@ -80,12 +86,15 @@ impl Hosts {
 
     async fn connect_to(&self, position: usize) -> Result<PgConnection, Error> {
         let host = self.hosts.get(position).ok_or_else(no_host)?;
-        let mut connection = host.connect().await?;
-        if sqlx::query_scalar(IS_STANDBY).fetch_one(&mut connection).await? {
-            return Err(no_host());
-        }
-        self.prefer(Some(position));
-        Ok(connection)
+        limited(HOST_LIMIT, async {
+            let mut connection = host.connect().await?;
+            if sqlx::query_scalar(IS_STANDBY).fetch_one(&mut connection).await? {
+                return Err(no_host());
+            }
+            self.prefer(Some(position));
+            Ok(connection)
+        })
+        .await
     }
 
     fn preferred(&self) -> Option<usize> {
