@@ -119,6 +119,13 @@ settle_store::statements! {
         VALUES ($1, $2, clock_timestamp() + $3 * interval '1 second', $4)
         ON CONFLICT (keeper_id) DO UPDATE
         SET lease_until = excluded.lease_until, lock_key = excluded.lock_key";
+    // A lease that ends later than any can is from a time when the database's clock was ahead. It would hold
+    // the shards of a keeper that hangs until the clock is there again. It is shortened, not ended: a keeper
+    // that works has not lost anything, and renews it at once. Keepers whose settings differ may have leases
+    // of different lengths, up to twice as long.
+    cold "once a second; as many rows as keepers" SHORTEN = "
+        UPDATE keepers SET lease_until = clock_timestamp() + 2 * $2 * interval '1 second'
+        WHERE duty = $1 AND lease_until > clock_timestamp() + 2 * $2 * interval '1 second'";
     // Of its own duty alone: when the database has restarted, the keepers of one process show themselves
     // again one after the other, and the first must not take the other for dead.
     cold "once a second; as many rows as keepers" FORGET_DEAD_KEEPERS = "
@@ -218,6 +225,8 @@ impl QueueWrites for PostgresTx {
         let renew =
             sqlx::query(RENEW).bind(keeper.0).bind(lock_key).bind(lease.as_secs_f64()).bind(duty.as_str());
         renew.execute(&mut *self.inner).await.map_err(store_error)?;
+        let shorten = sqlx::query(SHORTEN).bind(duty.as_str()).bind(lease.as_secs_f64());
+        shorten.execute(&mut *self.inner).await.map_err(store_error)?;
         let forget = sqlx::query(FORGET_DEAD_KEEPERS).bind(keeper.0).bind(LOCK_CLASS).bind(duty.as_str());
         forget.execute(&mut *self.inner).await.map_err(store_error)?;
         sqlx::query(FREE).execute(&mut *self.inner).await.map_err(store_error)?;
