@@ -66,7 +66,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a recorder waits for more callers to share its transaction.
 const CALLERS_AWAITED: Duration = Duration::from_millis(1);
 /// How the server finds out that a node has vanished, which nothing tells it: it asks the node's kernel after
-/// ten seconds of silence, and while it runs a statement it looks whether anybody still waits for it.
+/// ten seconds of silence, and while it runs a statement it looks whether anybody still waits for it. Our own
+/// sockets need nothing like it: every call has a limit, a connection that was idle is pinged before it is
+/// lent, and so is a keeper's every few seconds. A migration alone may wait for any time.
 const VANISHED_NODE_SETTINGS: [(&str, &str); 5] = [
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),

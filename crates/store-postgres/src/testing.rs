@@ -51,6 +51,21 @@ pub async fn session(url: &str) -> PgConnection {
     options.connect().await.expect("the database answers")
 }
 
+/// What a setting of the server is in the store's sessions: in one for its calls, and in one without limits,
+/// such as a keeper's.
+///
+/// # Panics
+///
+/// When the database does not answer.
+pub async fn shown(store: &PostgresStore, setting: &str) -> [String; 2] {
+    let show = || sqlx::query_scalar(AssertSqlSafe(format!("SHOW {setting}")));
+    let limited = show().fetch_one(&store.pool).await.expect("a setting of the server");
+    let mut session = store.unlimited.connect().await.expect("the database answers");
+    let unlimited = show().fetch_one(&mut session).await.expect("a setting of the server");
+    session.close().await.expect("nothing was left to send");
+    [limited, unlimited]
+}
+
 /// The database of this URL, for a role of its own that may do nothing in it; and the role's name.
 ///
 /// # Panics

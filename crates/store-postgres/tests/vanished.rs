@@ -7,7 +7,7 @@ use std::time::Duration;
 use settle_store::conformance::fixtures::{merchant, unique_keeper_id};
 use settle_store::{Duty, ShardLease, Store, StoreError, StoreResult};
 use settle_store_postgres::PostgresStore;
-use settle_store_postgres::testing::scratch_url;
+use settle_store_postgres::testing::{scratch_url, shown};
 use settle_testing::proxy::Proxy;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -102,4 +102,19 @@ async fn a_keeper_shows_another_sign_and_keeps_its_shards() {
         store.presence(keeper, Duty::Dispatch).await.unwrap().expect("the old sign is in nobody's way");
     let after = answered(async || leases(&store, keeper).await).await;
     assert_eq!(after, before, "with the tokens that it had");
+}
+
+/// Over TCP: on a socket of the machine itself the server has none of them. One is in milliseconds.
+#[tokio::test]
+async fn the_server_looks_whether_a_node_is_still_there() {
+    let store = PostgresStore::new(&scratch_url().await, 1).unwrap();
+    for (setting, value) in [
+        ("tcp_keepalives_idle", "10"),
+        ("tcp_keepalives_interval", "5"),
+        ("tcp_keepalives_count", "3"),
+        ("tcp_user_timeout", "20000"),
+        ("client_connection_check_interval", "5s"),
+    ] {
+        assert_eq!(shown(&store, setting).await, [value; 2], "{setting}");
+    }
 }
