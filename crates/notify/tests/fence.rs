@@ -14,7 +14,7 @@ use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, RecordedOutcomes,
 use settle_shards::leases::{ShardLeases, StoreLeases};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{
-    Ask, Claimed, DeliveryState, DueTime, Duty, NewDelivery, Presence, Seen, Shard, ShardLease,
+    Ask, Claimed, DeliveryState, DueTime, Duty, NewDelivery, Presence, Seen, Shard, ShardLease, StoreError,
 };
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -151,4 +151,26 @@ async fn who_is_locked_is_said(store: ScratchStore) {
 #[tokio::test]
 async fn who_is_locked_on_postgres_is_said() {
     who_is_locked_is_said(settle_store_postgres::testing::scratch().await).await;
+}
+
+/// Who waits in turn waits for a holder, and fails if that takes too long: it never passes a merchant over,
+/// as its outcomes would count as recorded.
+#[tokio::test]
+async fn an_outcome_that_waits_in_turn_is_never_passed_over() {
+    let node = Node::start(settle_store_postgres::testing::scratch().await).await;
+    let (new, claimed) = node.claimed().await;
+    let outcomes = [answered(&claimed, node.lease(new.merchant_id).await)];
+    let mut holder = node.store.begin().await.unwrap();
+    holder.merchant_lock(&[new.merchant_id]).await.unwrap();
+    let waited = node.queue.record_in_turn(&outcomes, fixtures::at(2)).await;
+    assert!(matches!(waited, Err(StoreError::Unavailable(_))), "{waited:?}");
+    // Who has asked before the holder ends has its turn after it.
+    let recording = node.queue.record_in_turn(&outcomes, fixtures::at(2));
+    let mut recording = std::pin::pin!(recording);
+    assert!(recording.as_mut().now_or_never().is_none());
+    drop(holder);
+    recording.await.unwrap();
+    let delivered =
+        fixtures::deliveries(&*node.store, new.merchant_id, Some(DeliveryStatus::Delivered)).await;
+    assert_eq!(delivered.rows.len(), 1);
 }
