@@ -1,6 +1,6 @@
 //! No hot statement scans a table or an index that grows.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
 
 use serde_json::Value;
 use settle_store::Store;
@@ -173,6 +173,16 @@ async fn no_hot_statement_scans() {
 #[tokio::test]
 async fn no_hot_statement_scans_when_it_is_planned_on_empty_tables() {
     check(&mut connect(false).await).await;
+}
+
+/// It is asked every few seconds, and reads small tables; of merchants it reads those that are due first.
+#[tokio::test]
+async fn the_depth_of_the_queue_costs_the_same_with_any_number_of_merchants() {
+    let statements = settle_store_postgres::statements();
+    let depth = statements.iter().find(|statement| statement.name == "DEPTH").expect("it is declared");
+    for fill in [true, false] {
+        assert_eq!(scans(&mut connect(fill).await, depth.sql).await, [""; 0]);
+    }
 }
 
 async fn check(connection: &mut PgConnection) {

@@ -1,6 +1,6 @@
 //! No hot statement scans a table or an index that grows.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
 
 use rusqlite::Connection;
 use settle_store::Store;
@@ -68,6 +68,21 @@ async fn no_hot_statement_scans() {
         }
     }
     assert!(found.is_empty(), "hot statements that scan:\n{}", found.join("\n"));
+}
+
+/// It is asked every few seconds, and reads small tables; of merchants it reads those that are due first.
+#[tokio::test]
+async fn the_depth_of_the_queue_costs_the_same_with_any_number_of_merchants() {
+    let (url, _folder) = scratch_url();
+    let store = SqliteStore::new(&url).unwrap();
+    store.migrate().await.unwrap();
+    let connection = Connection::open(store.path()).unwrap();
+    let statements = settle_store_sqlite::statements();
+    let depth = statements.iter().find(|statement| statement.name == "DEPTH").expect("it is declared");
+    let mut scans = scans(&connection, depth.sql);
+    // A row a shard, and one of totals.
+    scans.retain(|scan| !["SCAN queue_shards", "SCAN delivery_totals"].contains(&scan.as_str()));
+    assert_eq!(scans, [""; 0]);
 }
 
 /// SQLite would plan the statement again for every execution.
