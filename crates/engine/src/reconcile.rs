@@ -33,6 +33,7 @@ mod comparison;
 mod daily;
 mod look;
 mod pages;
+mod patience;
 
 /// How often a provider is reconciled with by itself.
 const INTERVAL: Duration = Duration::from_hours(24);
@@ -40,7 +41,8 @@ const INTERVAL: Duration = Duration::from_hours(24);
 const RETRY_AFTER: Duration = Duration::from_mins(10);
 /// How long a process is alone with a run after each page.
 const HOLD: Duration = Duration::from_mins(10);
-/// How often a page is asked for before the list begins anew.
+/// How often a page is asked for before the list begins anew, and an operation before the run goes on without
+/// the provider's word on it.
 const PAGE_TRIES: u32 = 3;
 /// How long a run may fail before operators are told.
 const OVERDUE_AFTER: Duration = Duration::from_hours(2);

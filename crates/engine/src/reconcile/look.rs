@@ -1,10 +1,13 @@
 //! A look-up beside the engine: the payment hears the provider's word, and nothing is sent.
 
 use settle_domain::ids::OperationId;
-use settle_store::{CALL_TIMEOUT, OperationRow, StoreError, StoreResult, within};
+use settle_provider::seen::Seen;
+use settle_provider::wire::Operation;
+use settle_store::{CALL_TIMEOUT, OperationRow, StoreError, within};
 
-use super::Reconciler;
-use crate::advance::{Follow, Told};
+use super::patience::{Patience, Word};
+use super::{ReconcileError, Reconciler};
+use crate::advance::{Advance, Follow, Told};
 use crate::providers::Station;
 use crate::words;
 use crate::writer::Written;
@@ -14,8 +17,14 @@ const STALE_MAX: u32 = 8;
 
 impl Reconciler {
     /// Looks an operation up and lets its payment hear of it. What follows is the engine's: the payment is
-    /// due at once.
-    pub(super) async fn look(&self, station: &Station, row: &OperationRow) -> StoreResult<()> {
+    /// due at once. Without the provider's word the step is tried again, for the operation is not listed
+    /// twice; when the run goes on without it, the engine is left to ask.
+    pub(super) async fn look(
+        &self,
+        station: &Station,
+        row: &OperationRow,
+        patience: &mut Patience,
+    ) -> Result<(), ReconcileError> {
         let (merchant, payment, id): (_, _, OperationId) =
             (row.merchant_id, row.payment_id, row.operation_id);
         station.capabilities().await;
@@ -26,31 +35,43 @@ impl Reconciler {
             };
             let Some(place) = case.position(id) else { return Ok(()) };
             let tracked = &case.operations[place];
-            let answer = match seen.take() {
-                Some(answer) => answer,
-                None => station.look_up(id).await,
+            let answer = if let Some(answer) = seen.take() {
+                answer
+            } else {
+                let answer = station.look_up(id).await;
+                patience.asked(station, &answer, Word::Needed)?;
+                answer
             };
             seen = Some(answer.clone());
-            let (request, promise) = (&tracked.operation.request, case.promise_of(place));
-            let (verdict, report) =
-                words::of_look_up(answer, request, promise.as_ref(), tracked.instance.as_deref());
-            let corridor = self.means.corridor(&case).await?;
-            let told = Told { may_send: false, ..self.means.told(&case, place, corridor.as_deref()) };
-            let advance = self.means.judged(case.clone(), place, (verdict, report), &told);
-            let mut advance = advance.map_err(|stuck| StoreError::unexpected(stuck.to_string()))?;
-            if matches!(advance.follow, Follow::Again | Follow::Void(_)) {
-                advance.case.due_at = Some(self.means.clock.now());
-            }
+            let advance = if is_word(&answer) {
+                let (request, promise) = (&tracked.operation.request, case.promise_of(place));
+                let word = words::of_look_up(answer, request, promise.as_ref(), tracked.instance.as_deref());
+                let corridor = self.means.corridor(&case).await?;
+                let told = Told { may_send: false, ..self.means.told(&case, place, corridor.as_deref()) };
+                let advance = self.means.judged(case.clone(), place, word, &told);
+                let mut advance = advance.map_err(|stuck| StoreError::unexpected(stuck.to_string()))?;
+                if matches!(advance.follow, Follow::Again | Follow::Void(_)) {
+                    advance.case.due_at = Some(self.means.clock.now());
+                }
+                advance
+            } else {
+                Advance::hinted(case, place, self.means.clock.now())
+            };
             match self.means.writer.write(advance, None).await {
                 Ok(Written::Done) => {
                     self.wake.merchants([merchant]);
                     return Ok(());
                 }
                 Ok(Written::Stale | Written::Lost) => {}
-                Err(fault) => return Err(StoreError::Unavailable(fault.to_string().into())),
+                Err(fault) => return Err(StoreError::Unavailable(fault.to_string().into()).into()),
             }
         }
         // Whoever changes it so often hears of it too.
         Ok(())
     }
+}
+
+/// Whether the provider said something of the operation, be it from another memory, which teaches nothing.
+pub(super) const fn is_word(seen: &Seen<Operation>) -> bool {
+    matches!(seen, Seen::Answered(_) | Seen::Absent(_))
 }

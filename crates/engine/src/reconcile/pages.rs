@@ -15,7 +15,8 @@ use settle_store::{
 };
 
 use super::comparison::{Comparison, compare, ours};
-use super::{Hand, Mark, PAGE_TRIES, ReconcileError, Reconciler, Run};
+use super::patience::{Patience, Word};
+use super::{Hand, Mark, ReconcileError, Reconciler, Run};
 use crate::case::{Tracked, json};
 use crate::providers::Station;
 
@@ -51,24 +52,55 @@ impl Reconciler {
                 return Err(ReconcileError::NoList(provider.clone(), other.told()));
             }
         };
-        run.got_on();
-        let ids: Vec<OperationId> =
-            page.operations.iter().map(|operation| OperationId(operation.operation_id)).collect();
+        let ids = page.operations.iter().map(|operation| OperationId(operation.operation_id));
+        let ids: Vec<OperationId> = ids.collect();
         let known = self.known(&ids).await?;
         let mut findings = Vec::new();
-        for theirs in &page.operations {
-            let id = OperationId(theirs.operation_id);
-            self.keep(mark, hand).await?;
-            findings.extend(match known.get(&id).cloned() {
-                Some(row) => self.found(station, theirs, row).await?,
-                None => Some(self.unreadable(id, None, Some(theirs))),
-            });
+        let mut patience = Patience::after(run.failures);
+        let comparing = async {
+            for theirs in &page.operations {
+                let id = OperationId(theirs.operation_id);
+                self.keep(mark, hand).await?;
+                findings.extend(match known.get(&id).cloned() {
+                    Some(row) => self.found(station, theirs, row, &mut patience).await?,
+                    None => Some(self.unreadable(id, None, Some(theirs))),
+                });
+            }
+            Ok(())
+        };
+        if let Err(fault) = comparing.await {
+            return Err(self.leave(station, mark, run, hand, &findings, fault).await);
         }
+        run.got_on();
         run.pages += 1;
         run.is_listed = page.next.is_none();
         run.after = page.next;
         self.store_page(provider, mark, run, hand, &ids, &findings).await?;
         Ok(())
+    }
+
+    /// A step ends before it is done. What it has found is kept: where payments have heard of it, whoever
+    /// tries again finds nothing any more.
+    async fn leave(
+        &self,
+        station: &Station,
+        mark: &mut Mark,
+        run: &mut Run,
+        hand: &mut Hand,
+        findings: &[Finding],
+        fault: ReconcileError,
+    ) -> ReconcileError {
+        if matches!(fault, ReconcileError::NoWord(..)) {
+            run.failures += 1;
+        }
+        mark.run = Some(run.clone());
+        let provider = station.name();
+        if !findings.is_empty()
+            && let Err(error) = self.store_page(provider, mark, run, hand, &[], findings).await
+        {
+            tracing::warn!(%error, %provider, "what was found before a run failed is not kept");
+        }
+        fault
     }
 
     /// What we hold of the operations that a provider lists, if anything; without those that cannot be read.
@@ -97,7 +129,8 @@ impl Reconciler {
         station: &Station,
         theirs: &Operation,
         row: Option<OperationRow>,
-    ) -> StoreResult<Option<Finding>> {
+        patience: &mut Patience,
+    ) -> Result<Option<Finding>, ReconcileError> {
         let found_at = self.means.clock.now();
         let told = Some(json(theirs));
         let Some(row) = row else {
@@ -136,9 +169,9 @@ impl Reconciler {
             Comparison::Differs(kind) => return Ok(Some(finding(kind, &held))),
             Comparison::News(kind) => kind,
         };
-        match self.look(station, &row).await {
+        match self.look(station, &row, patience).await {
             // It cannot be let know, and is not listed again.
-            Err(StoreError::Unexpected(_)) => return Ok(Some(finding(kind, &held))),
+            Err(ReconcileError::Store(StoreError::Unexpected(_))) => return Ok(Some(finding(kind, &held))),
             looked => looked?,
         }
         let is_told_anyway = kind == FindingKind::Returned || !held.operation.memory.status.is_open();
@@ -161,7 +194,7 @@ impl Reconciler {
         station: &Station,
         row: OperationRow,
         from: Timestamp,
-        is_last_try: bool,
+        patience: &mut Patience,
     ) -> Result<Option<Finding>, ReconcileError> {
         let found_at = self.means.clock.now();
         let held = match Tracked::read(row.clone()) {
@@ -171,13 +204,13 @@ impl Reconciler {
             held => held?,
         };
         let is_older = found_at.minus(row.age) < from;
-        let theirs = match station.look_up(row.operation_id).await {
-            Seen::Answered(theirs) if is_older => return Ok(self.found(station, &theirs, Some(row)).await?),
-            Seen::Answered(theirs) => Some(json(&theirs)),
-            Seen::Absent(_) => None,
-            other if is_older && !is_last_try => {
-                return Err(ReconcileError::NoWord(station.name().clone(), other.told()));
+        let seen = station.look_up(row.operation_id).await;
+        patience.asked(station, &seen, if is_older { Word::Needed } else { Word::Wanted })?;
+        let theirs = match seen {
+            Seen::Answered(theirs) if is_older => {
+                return self.found(station, &theirs, Some(row), patience).await;
             }
+            Seen::Answered(theirs) => Some(json(&theirs)),
             _ => None,
         };
         Ok(Some(Finding {
@@ -227,15 +260,16 @@ impl Reconciler {
         let step = self.means.store.report_unlisted(&asked, run.walked, OURS_A_STEP, now);
         let (unlisted, next) = within(CALL_TIMEOUT, step).await?;
         let mut findings = Vec::with_capacity(unlisted.len());
-        for row in unlisted {
-            self.keep(mark, hand).await?;
-            let is_last_try = run.failures + 1 >= PAGE_TRIES;
-            let found = self.unlisted(station, row, asked.from, is_last_try).await;
-            if let Err(ReconcileError::NoWord(..)) = found {
-                run.failures += 1;
-                mark.run = Some(run.clone());
+        let mut patience = Patience::after(run.failures);
+        let asking = async {
+            for row in unlisted {
+                self.keep(mark, hand).await?;
+                findings.extend(self.unlisted(station, row, asked.from, &mut patience).await?);
             }
-            findings.extend(found?);
+            Ok(())
+        };
+        if let Err(fault) = asking.await {
+            return Err(self.leave(station, mark, run, hand, &findings, fault).await);
         }
         run.got_on();
         run.walked = next.or(run.walked);

@@ -51,10 +51,11 @@ settle_testing::on_both_stores! {
 /// Later than PostgreSQL's own clock, by which operations are prepared.
 pub(crate) const LATER: u64 = 10 * 365 * 24 * 3_600;
 
-/// A desk that lists what it is told to, in pages of one.
+/// A desk that lists what it is told to, in pages of one unless it is told otherwise.
 pub(crate) struct Lister {
     desk: Arc<Desk>,
     listed: Mutex<Vec<Operation>>,
+    pub(crate) a_page: Mutex<usize>,
     /// What it says when it is asked about one, instead of the desk.
     says: Mutex<HashMap<Uuid, Operation>>,
     /// From where it was asked to list, and whether it answers.
@@ -126,9 +127,10 @@ impl Provider for Lister {
         self.asked.lock().unwrap().push((since, after.map(ToOwned::to_owned)));
         let listed = self.listed.lock().unwrap();
         let place: usize = after.map_or(0, |after| after.parse().unwrap());
-        let next = (place + 1 < listed.len()).then(|| (place + 1).to_string());
+        let (a_page, left) = (*self.a_page.lock().unwrap(), listed.len().saturating_sub(place));
+        let next = (left > a_page).then(|| (place + a_page).to_string());
         Seen::Answered(OperationPage {
-            operations: listed.iter().skip(place).take(1).cloned().collect(),
+            operations: listed.iter().skip(place).take(a_page).cloned().collect(),
             next,
         })
     }
@@ -150,6 +152,7 @@ impl Setup {
         let lister = Arc::new(Lister {
             desk: world.desk.clone(),
             listed: Mutex::default(),
+            a_page: Mutex::new(1),
             says: Mutex::default(),
             asked: Mutex::default(),
             fails_after: Mutex::new(usize::MAX),
@@ -184,7 +187,7 @@ impl Setup {
         *self.lister.listed.lock().unwrap() = operations;
     }
 
-    fn says(&self, operation: &Operation) {
+    pub(crate) fn says(&self, operation: &Operation) {
         self.lister.says.lock().unwrap().insert(operation.operation_id, operation.clone());
     }
 

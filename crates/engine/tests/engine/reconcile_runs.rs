@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::alert::AlertKind;
+use settle_domain::ids::PaymentId;
+use settle_domain::ledger::Account;
+use settle_domain::operation::OperationStatus as Ours;
 use settle_domain::payment::{Act, Outcome, StateName};
 use settle_domain::reconciliation::FindingKind;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
 use settle_engine::acts::People;
 use settle_engine::reconcile::{ReconcileError, When};
-use settle_provider::wire::OperationKind;
+use settle_provider::wire::{Operation, OperationKind};
 use settle_store::conformance::ScratchStore;
 use settle_store::{DueTime, JobState, Report};
 
@@ -30,6 +33,9 @@ settle_testing::on_both_stores! {
     an_operation_of_another_version_stops_no_run,
     news_that_cannot_be_heard_is_found,
     a_list_that_begins_anew_tells_nothing_twice,
+    a_return_is_booked_although_the_provider_was_silent_at_first,
+    a_return_that_nobody_hears_of_is_left_to_the_engine,
+    what_was_found_before_a_silence_is_kept,
 }
 
 impl Setup {
@@ -40,6 +46,11 @@ impl Setup {
     /// From now on the provider gives so many pages.
     fn gives(&self, pages: usize) {
         *self.lister.fails_after.lock().unwrap() = pages;
+    }
+
+    /// The provider gives all that it lists at once.
+    fn on_one_page(&self) {
+        *self.lister.a_page.lock().unwrap() = usize::MAX;
     }
 
     fn wait(&self, time: Duration) {
@@ -203,6 +214,70 @@ async fn a_list_that_begins_anew_tells_nothing_twice(scratch: ScratchStore) {
     assert_eq!(setup.lister.asked.lock().unwrap().iter().filter(|(_, after)| after.is_none()).count(), 2);
     let alerts = told(&setup.world).await;
     assert_eq!((alerts.len(), alerts[0].occurrences), (1, 1));
+}
+
+impl Setup {
+    /// A payment whose payout has come back, and the provider lists that.
+    async fn returned(&self) -> PaymentId {
+        let (payment, _) = self.completed().await;
+        self.world.desk.returns(OperationKind::Payout);
+        self.lists(self.operations(payment).await);
+        payment
+    }
+
+    async fn assert_returned(&self, payment: PaymentId) {
+        assert_eq!(self.world.operations(payment).await[1].status, Ours::Returned);
+        assert_eq!(self.world.balance(Account::Returned, "USDC").await, "181.149631");
+    }
+}
+
+/// The list says that money came back, once: the next one begins after it.
+async fn a_return_is_booked_although_the_provider_was_silent_at_first(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let payment = setup.returned().await;
+    setup.world.desk.silent(true);
+    let unheard = setup.try_run().await;
+    assert!(matches!(unheard, Err(ReconcileError::NoWord(..))), "{unheard:?}");
+    setup.world.desk.silent(false);
+    assert_eq!(kinds(&setup.reconcile().await.1), [FindingKind::Returned]);
+    setup.assert_returned(payment).await;
+}
+
+/// The run ends without the provider's word: a person knows, and the engine asks.
+async fn a_return_that_nobody_hears_of_is_left_to_the_engine(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let payment = setup.returned().await;
+    setup.world.desk.silent(true);
+    for _ in 0..2 {
+        setup.try_run().await.unwrap_err();
+    }
+    assert_eq!(kinds(&setup.reconcile().await.1), [FindingKind::Returned]);
+    assert_eq!(setup.world.operations(payment).await[1].status, Ours::Succeeded);
+    setup.world.desk.silent(false);
+    setup.world.go_when_due(payment).await;
+    setup.assert_returned(payment).await;
+}
+
+/// The payment hears of its return before the provider is silent about the next operation: nothing would be
+/// found at the second try.
+async fn what_was_found_before_a_silence_is_kept(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let payment = setup.returned().await;
+    setup.world.desk.lies(OperationKind::Payout, &[Lie::Refuse]);
+    let other = setup.world.receive(setup.world.order("refused", "USDC")).await.unwrap();
+    setup.world.go(other).await;
+    let mut operations = setup.operations(payment).await;
+    setup.says(&operations[1]);
+    let refused = setup.world.operations(other).await[1].operation_id.0;
+    operations.push(Operation { operation_id: refused, ..operations[1].clone() });
+    setup.lists(operations);
+    setup.on_one_page();
+    setup.world.desk.silent(true);
+    setup.try_run().await.unwrap_err();
+    setup.assert_returned(payment).await;
+    setup.world.desk.silent(false);
+    let (_, findings) = setup.reconcile().await;
+    assert!(findings.iter().any(|found| found.payment_id == Some(payment)), "{findings:?}");
 }
 
 /// The provider did it long ago, and we heard of it after the last run: only its own word says that it has
