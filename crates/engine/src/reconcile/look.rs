@@ -1,11 +1,11 @@
 //! A look-up beside the engine: the payment hears the provider's word, and nothing is sent.
 
+use std::sync::Arc;
+
 use settle_domain::ids::OperationId;
-use settle_provider::seen::Seen;
-use settle_provider::wire::Operation;
 use settle_store::{CALL_TIMEOUT, OperationRow, StoreError, within};
 
-use super::patience::{Patience, Word};
+use super::patience::{Patience, Word, is_word};
 use super::{ReconcileError, Reconciler};
 use crate::advance::{Advance, Follow, Told};
 use crate::providers::Station;
@@ -63,7 +63,7 @@ impl Reconciler {
                     return Ok(());
                 }
                 Ok(Written::Stale | Written::Lost) => {}
-                Err(fault) => return Err(StoreError::Unavailable(fault.to_string().into()).into()),
+                Err(fault) => return Err(passed_on(fault).into()),
             }
         }
         // Whoever changes it so often hears of it too.
@@ -71,7 +71,10 @@ impl Reconciler {
     }
 }
 
-/// Whether the provider said something of the operation, be it from another memory, which teaches nothing.
-pub(super) const fn is_word(seen: &Seen<Operation>) -> bool {
-    matches!(seen, Seen::Answered(_) | Seen::Absent(_))
+/// The writer's fault as one of ours: what the database refuses is refused at every try.
+fn passed_on(fault: Arc<StoreError>) -> StoreError {
+    match *fault {
+        StoreError::Unavailable(_) => StoreError::Unavailable(Box::new(fault)),
+        _ => StoreError::Unexpected(Box::new(fault)),
+    }
 }

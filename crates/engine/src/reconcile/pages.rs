@@ -171,7 +171,10 @@ impl Reconciler {
         };
         match self.look(station, &row, patience).await {
             // It cannot be let know, and is not listed again.
-            Err(ReconcileError::Store(StoreError::Unexpected(_))) => return Ok(Some(finding(kind, &held))),
+            Err(ReconcileError::Store(StoreError::Unexpected(cause))) => {
+                tracing::error!(%cause, operation = %row.operation_id, "a payment cannot be told what was found");
+                return Ok(Some(finding(kind, &held)));
+            }
             looked => looked?,
         }
         let is_told_anyway = kind == FindingKind::Returned || !held.operation.memory.status.is_open();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::alert::AlertKind;
-use settle_domain::ids::PaymentId;
+use settle_domain::ids::{PaymentId, SettlementId};
 use settle_domain::ledger::Account;
 use settle_domain::operation::OperationStatus as Ours;
 use settle_domain::payment::{Act, Outcome, StateName};
@@ -14,7 +14,7 @@ use settle_domain::time::Timestamp;
 use settle_engine::acts::People;
 use settle_engine::reconcile::{ReconcileError, When};
 use settle_provider::wire::{Operation, OperationKind};
-use settle_store::conformance::ScratchStore;
+use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{DueTime, JobState, Report};
 
 use crate::acts::act_now;
@@ -32,6 +32,7 @@ settle_testing::on_both_stores! {
     a_run_is_kept_however_long_a_page_takes,
     an_operation_of_another_version_stops_no_run,
     news_that_cannot_be_heard_is_found,
+    news_that_the_database_refuses_are_found,
     a_list_that_begins_anew_tells_nothing_twice,
     a_return_is_booked_although_the_provider_was_silent_at_first,
     a_return_that_nobody_hears_of_is_left_to_the_engine,
@@ -197,6 +198,17 @@ async fn news_that_cannot_be_heard_is_found(scratch: ScratchStore) {
         vec![setup.lister_says(rows[0].operation_id).await, setup.lister_says(rows[1].operation_id).await];
     setup.lists(listed);
     setup.world.store.execute("UPDATE payments SET reason = 'weighed'").await;
+    assert_eq!(kinds(&setup.reconcile().await.1), [FindingKind::SucceededThere]);
+}
+
+/// Somebody has recorded a settlement with the payment's id by hand: it cannot be completed.
+async fn news_that_the_database_refuses_are_found(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let payment = setup.world.paying(&[Lie::Lost]).await;
+    assert_eq!(setup.world.go(payment).await.standing.state, StateName::PayingOut);
+    let recorded = fixtures::settlement(setup.world.merchant, SettlementId(payment.0), at(1));
+    fixtures::record(&*setup.world.store, &[recorded]).await;
+    setup.lists(setup.operations(payment).await);
     assert_eq!(kinds(&setup.reconcile().await.1), [FindingKind::SucceededThere]);
 }
 
