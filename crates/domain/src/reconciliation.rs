@@ -21,7 +21,7 @@ named! {
         RefusedThere = "refused_there",
         /// The provider says that it is still at it, and we hold it to be ended.
         PendingThere = "pending_there",
-        /// We have it, and cannot read what we hold.
+        /// We cannot read what we hold of it, or what the provider says of it.
         Unreadable = "unreadable",
     }
 }
@@ -39,7 +39,7 @@ impl FindingKind {
             Self::SucceededThere => "the provider says that it was done, and we did not hold it so",
             Self::RefusedThere => "the provider says that it was refused, and we hold it to be done",
             Self::PendingThere => "the provider says that it is still at it, and we hold it to be ended",
-            Self::Unreadable => "we have it, and this version cannot read what we hold",
+            Self::Unreadable => "this version cannot read what one of both sides holds",
         }
     }
 }

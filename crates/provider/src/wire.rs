@@ -14,7 +14,7 @@ mod quote;
 mod requests;
 
 pub use operation::{Operation, OperationKind, OperationStatus};
-pub use page::{Capabilities, OperationPage, Pair};
+pub use page::{Capabilities, OperationPage, Pair, UnreadableOperation};
 pub use problem::{Absence, Problem, ProblemCode};
 pub use quote::{Quote, QuoteRequest};
 pub use requests::{ConversionRequest, PayoutRequest, RefundRequest, VoidRequest};

@@ -177,7 +177,8 @@ pub(super) struct Finding {
     #[schema(value_type = Uuid)]
     operation_id: OperationId,
     /// `unknown_to_us`, `unknown_to_them`, `other_amounts`, `other_reference`, `returned`, `succeeded_there`,
-    /// `refused_there` or `pending_there`.
+    /// `refused_there`, `pending_there` or `unreadable`, of which one side's word cannot be read: if the
+    /// provider's, `theirs` says why, and `operation_id` is nil where it names none.
     #[schema(value_type = String, examples("other_amounts"))]
     kind: FindingKind,
     /// Null if we do not know the operation.

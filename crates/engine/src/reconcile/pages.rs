@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use serde::Serialize;
 use settle_domain::alert::AlertKind;
 use settle_domain::ids::OperationId;
 use settle_domain::provider::ProviderName;
 use settle_domain::reconciliation::FindingKind;
 use settle_domain::time::Timestamp;
 use settle_provider::seen::Seen;
-use settle_provider::wire::Operation;
+use settle_provider::wire::{Operation, UnreadableOperation};
 use settle_store::{
     ALERT_QUIET, CALL_TIMEOUT, Finding, Occurrence, OperationRow, StoreError, StoreResult, Unlisted, within,
 };
@@ -52,10 +53,12 @@ impl Reconciler {
                 return Err(ReconcileError::NoList(provider.clone(), other.told()));
             }
         };
-        let ids = page.operations.iter().map(|operation| OperationId(operation.operation_id));
-        let ids: Vec<OperationId> = ids.collect();
+        let readable = page.operations.iter().map(|operation| operation.operation_id);
+        let named = page.unreadable.iter().filter_map(|unread| unread.operation_id);
+        let ids: Vec<OperationId> = readable.chain(named).map(OperationId).collect();
         let known = self.known(&ids).await?;
-        let mut findings = Vec::new();
+        let mut findings: Vec<Finding> =
+            page.unreadable.iter().map(|unread| self.unread(unread, &known)).collect();
         let mut patience = Patience::after(run.failures);
         let comparing = async {
             for theirs in &page.operations {
@@ -172,7 +175,7 @@ impl Reconciler {
         match self.look(station, &row, patience).await {
             // It cannot be let know, and is not listed again.
             Err(ReconcileError::Store(StoreError::Unexpected(cause))) => {
-                tracing::error!(%cause, operation = %row.operation_id, "a payment cannot be told what was found");
+                tracing::error!(%cause, operation = %row.operation_id, "a payment cannot hear of it");
                 return Ok(Some(finding(kind, &held)));
             }
             looked => looked?,
@@ -245,6 +248,26 @@ impl Reconciler {
         }
     }
 
+    /// What the provider lists of an operation cannot be read: a person must ask it.
+    fn unread(
+        &self,
+        unread: &UnreadableOperation,
+        known: &HashMap<OperationId, Option<OperationRow>>,
+    ) -> Finding {
+        // A report has room for one that nobody can name.
+        let operation_id = OperationId(unread.operation_id.unwrap_or_default());
+        let row = known.get(&operation_id).and_then(Option::as_ref);
+        Finding {
+            operation_id,
+            kind: FindingKind::Unreadable,
+            merchant_id: row.map(|row| row.merchant_id),
+            payment_id: row.map(|row| row.payment_id),
+            found_at: self.means.clock.now(),
+            ours: row.and_then(|row| Tracked::read(row.clone()).ok()).map(|held| ours(&held)),
+            theirs: Some(json(&Unread { fault: unread.fault.to_string(), told: &unread.told })),
+        }
+    }
+
     /// One step through our own operations: those that the provider must have listed, and has not.
     pub(super) async fn ours(
         &self,
@@ -311,6 +334,13 @@ impl Reconciler {
         *mark = next;
         Ok(())
     }
+}
+
+/// What a provider says and nobody can read, for people.
+#[derive(Serialize)]
+struct Unread<'a> {
+    fault: String,
+    told: &'a str,
 }
 
 fn occurrence(provider: &ProviderName, finding: &Finding) -> Occurrence {

@@ -22,7 +22,7 @@ use settle_engine::wake::EngineWake;
 use settle_provider::provider::Provider;
 use settle_provider::seen::{NotSentFault, Seen};
 use settle_provider::wire::{
-    Capabilities, Operation, OperationKind, OperationPage, OperationStatus, Quote, QuoteRequest,
+    self, Capabilities, Operation, OperationKind, OperationPage, OperationStatus, Quote, QuoteRequest,
 };
 use settle_store::conformance::ScratchStore;
 use settle_store::{DueTime, Finding, OperationRow, Report, Store};
@@ -129,10 +129,9 @@ impl Provider for Lister {
         let place: usize = after.map_or(0, |after| after.parse().unwrap());
         let (a_page, left) = (*self.a_page.lock().unwrap(), listed.len().saturating_sub(place));
         let next = (left > a_page).then(|| (place + a_page).to_string());
-        Seen::Answered(OperationPage {
-            operations: listed.iter().skip(place).take(a_page).cloned().collect(),
-            next,
-        })
+        let operations: Vec<&Operation> = listed.iter().skip(place).take(a_page).collect();
+        let page = serde_json::json!({ "operations": operations, "next": next });
+        Seen::Answered(wire::read(page.to_string().as_bytes()).expect("a page"))
     }
 
     async fn capabilities(&self, stamped_at: Timestamp) -> Seen<Capabilities> {

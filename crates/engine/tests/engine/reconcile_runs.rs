@@ -31,6 +31,7 @@ settle_testing::on_both_stores! {
     a_run_that_is_cut_off_at_its_end_only_ends,
     a_run_is_kept_however_long_a_page_takes,
     an_operation_of_another_version_stops_no_run,
+    what_the_provider_says_and_nobody_can_read_stops_no_run,
     news_that_cannot_be_heard_is_found,
     news_that_the_database_refuses_are_found,
     a_list_that_begins_anew_tells_nothing_twice,
@@ -186,6 +187,28 @@ async fn an_operation_of_another_version_stops_no_run(scratch: ScratchStore) {
         findings.iter().map(|found| (found.operation_id.0 == damaged, found.kind)).collect();
     found.sort();
     assert_eq!(found, [(false, FindingKind::OtherAmounts), (true, FindingKind::Unreadable)]);
+}
+
+/// One of two operations on a page has a line break in its reason, and the other another amount.
+async fn what_the_provider_says_and_nobody_can_read_stops_no_run(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    let (payment, mut operations) = setup.completed().await;
+    operations[0].reason = Some("first\nsecond".to_owned());
+    operations[1].amount = Some("181.149630".parse().unwrap());
+    let unreadable = operations[0].operation_id;
+    setup.lists(operations);
+    setup.on_one_page();
+    setup.world.clock.set(at(LATER));
+    let (report, mut findings) = setup.reconcile().await;
+    assert_eq!(report.listed, 2, "it is listed, whatever it is");
+    findings.sort_by_key(|found| found.kind);
+    assert_eq!(kinds(&findings), [FindingKind::OtherAmounts, FindingKind::Unreadable]);
+    let found = &findings[1];
+    assert_eq!((found.operation_id.0, found.payment_id), (unreadable, Some(payment)));
+    assert!(found.ours.is_some());
+    let theirs: serde_json::Value = serde_json::from_str(found.theirs.as_ref().unwrap()).unwrap();
+    assert_eq!(theirs["fault"], "`operations[0].reason` has control characters");
+    assert!(theirs["told"].as_str().unwrap().contains("first\\nsecond"), "{theirs}");
 }
 
 /// What the provider says is news, and nobody can let the payment know: it is not listed again.

@@ -294,6 +294,9 @@ impl Kit<'_> {
                 other => return Err(format!("the list gave {}", other.told())),
             };
             pages += 1;
+            if let Some(unread) = page.unreadable.first() {
+                return Err(format!("the list has what is no operation: {}", unread.fault));
+            }
             if let Some(found) = page.operations.into_iter().find(|found| found.operation_id == id) {
                 let same = "the same as a look-up tells".to_owned();
                 return if found == expected {

@@ -1,9 +1,11 @@
 //! What a provider says of itself, and the list of what has changed there.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
+use uuid::Uuid;
 
-use super::{Body, Operation, WireFault, optional_text, text};
+use super::{Body, Operation, WireFault, optional_text, read, text};
 
 /// Two assets that a provider converts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -40,24 +42,76 @@ impl Body for Capabilities {
     }
 }
 
+/// Most characters kept of what cannot be read.
+const TOLD_CHARACTERS_MAX: usize = 2_000;
+
 /// `GET /operations`: what has changed, the longest ago first.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct OperationPage {
     /// The operations, each once and as it stands.
     pub operations: Vec<Operation>,
     /// Where the next page begins; null when there is none.
     #[serde(default)]
     pub next: Option<String>,
+    /// Those of them that cannot be read: whoever reads a list has use for the others, and for the next page.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub unreadable: Vec<UnreadableOperation>,
+}
+
+/// What stands in a list in the place of an operation, and is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableOperation {
+    /// Which operation it is, if it says that.
+    pub operation_id: Option<Uuid>,
+    /// Why it is none. The field is that of the page.
+    pub fault: WireFault,
+    /// How it begins.
+    pub told: String,
+}
+
+impl UnreadableOperation {
+    fn new(index: usize, text: &str, fault: WireFault) -> UnreadableOperation {
+        let whole = format!("operations[{index}]");
+        let field = if fault.field.is_empty() { whole } else { format!("{whole}.{}", fault.field) };
+        UnreadableOperation {
+            operation_id: serde_json::from_str(text).ok().map(|Named { operation_id }| operation_id),
+            fault: WireFault::new(field, fault.problem),
+            told: text.chars().take(TOLD_CHARACTERS_MAX).collect(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Named {
+    operation_id: Uuid,
+}
+
+/// A page whose operations nobody has looked at.
+#[derive(Deserialize)]
+struct Rows<'a> {
+    #[serde(borrow)]
+    operations: Vec<&'a RawValue>,
+    #[serde(default)]
+    next: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for OperationPage {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OperationPage, D::Error> {
+        let Rows { operations: rows, next } = Rows::deserialize(deserializer)?;
+        let mut page = OperationPage { operations: Vec::with_capacity(rows.len()), next, unreadable: vec![] };
+        for (index, row) in rows.into_iter().enumerate() {
+            match read(row.get().as_bytes()) {
+                Ok(operation) => page.operations.push(operation),
+                Err(fault) => page.unreadable.push(UnreadableOperation::new(index, row.get(), fault)),
+            }
+        }
+        Ok(page)
+    }
 }
 
 impl Body for OperationPage {
     fn check(&self) -> Result<(), WireFault> {
-        for (index, operation) in self.operations.iter().enumerate() {
-            let at = |fault: WireFault| {
-                WireFault::new(format!("operations[{index}].{}", fault.field), fault.problem)
-            };
-            operation.check().map_err(at)?;
-        }
         optional_text("next", self.next.as_deref())
     }
 }

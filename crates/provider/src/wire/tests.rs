@@ -50,10 +50,39 @@ fn a_missing_or_wrong_field_is_named() {
     ] {
         assert_eq!(field_at_fault(&with(field, wrong)), field);
     }
-    let page = format!(r#"{{"operations":[{OPERATION},{}],"next":null}}"#, without("amount"));
-    assert_eq!(read::<OperationPage>(page.as_bytes()).expect_err("a fault").field, "operations[1].amount");
     let fault = read::<Absence>(b"{\"operation_id\":\"0190d3c4-7c00-8000-8000-000000000001\"}");
     assert_eq!(fault.expect_err("a fault").to_string(), "`instance` is missing");
+}
+
+#[test]
+fn what_cannot_be_read_of_a_page_leaves_the_rest() {
+    let id = |unread: &UnreadableOperation| unread.operation_id.map(|id| id.as_u128() & 0xff);
+    let wrong = [
+        (with("reason", serde_json::json!("first\nsecond")), "operations[0].reason", Some(1)),
+        (with("status", serde_json::json!("weighed")), "operations[0].status", Some(1)),
+        (OPERATION.replace("wallet", "\\ud800"), "operations[0].destination_reference", Some(1)),
+        (without("amount"), "operations[0].amount", Some(1)),
+        (without("operation_id"), "operations[0].operation_id", None),
+        ("7".to_owned(), "operations[0]", None),
+    ];
+    for (row, field, operation_id) in wrong {
+        let body = format!(r#"{{"operations":[{row},{OPERATION}],"next":"2"}}"#);
+        let page: OperationPage = read(body.as_bytes()).expect(field);
+        assert_eq!((page.operations.len(), page.next.as_deref()), (1, Some("2")), "{field}");
+        assert_eq!((page.unreadable[0].fault.field.as_str(), id(&page.unreadable[0])), (field, operation_id));
+        assert_eq!(page.unreadable[0].told, row);
+    }
+    let long = format!(r#"{{"operations":["{}"]}}"#, "x".repeat(5_000));
+    let page: OperationPage = read(long.as_bytes()).expect("a page");
+    assert_eq!(page.unreadable[0].told.len(), 2_000);
+}
+
+#[test]
+fn a_page_without_operations_or_with_a_wrong_next_is_none() {
+    let next = format!(r#"{{"operations":[{OPERATION}],"next":7}}"#);
+    for (body, field) in [(next.as_str(), "next"), (r#"{"next":null}"#, "operations")] {
+        assert_eq!(read::<OperationPage>(body.as_bytes()).expect_err(body).field, field);
+    }
 }
 
 #[test]

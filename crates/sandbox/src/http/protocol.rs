@@ -252,7 +252,7 @@ pub(crate) async fn list_operations(
     match desk.held(|ledger, now, journal| ledger.changed(since, after, now, journal)).await {
         Ok((operations, next)) => {
             let next = next.map(|next| next.to_string());
-            answer(&desk, StatusCode::OK, &OperationPage { operations, next })
+            answer(&desk, StatusCode::OK, &OperationPage { operations, next, unreadable: Vec::new() })
         }
         Err(_) => super::cut(),
     }
