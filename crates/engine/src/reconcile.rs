@@ -124,14 +124,12 @@ impl Run {
         (self.failures, self.stuck_since, self.is_told) = (0, None, false);
     }
 
-    /// Nothing gets on, also now. Says whether operators must be told, once.
+    /// Nothing has got on, also now. Says whether operators must be told, which they are once.
     fn is_overdue(&mut self, now: Timestamp) -> bool {
         // A clock that was ahead does not put it off.
         let since = self.stuck_since.map_or(now, |since| since.min(now));
         self.stuck_since = Some(since);
-        let is_overdue = !self.is_told && since.plus(OVERDUE_AFTER) <= now;
-        self.is_told |= is_overdue;
-        is_overdue
+        !self.is_told && since.plus(OVERDUE_AFTER) <= now
     }
 
     /// The provider did not give a page. It need not know for ever where a page begins: after some tries the
@@ -191,8 +189,11 @@ impl Reconciler {
                 let now = self.means.clock.now();
                 let is_endless = matches!(fault, ReconcileError::Endless(_));
                 let waits = if is_endless { INTERVAL } else { RETRY_AFTER };
-                let is_overdue = is_endless || mark.run.as_mut().is_some_and(|run| run.is_overdue(now));
-                let told = is_overdue.then(|| overdue(provider, &fault));
+                let is_stuck = mark.run.as_mut().is_some_and(|run| run.is_overdue(now));
+                if let Some(run) = &mut mark.run {
+                    run.is_told |= is_stuck;
+                }
+                let told = (is_endless || is_stuck).then(|| overdue(provider, &fault.to_string()));
                 let state = JobState { due_at: now.plus(waits), held_until: now, mark: json(&mark) };
                 let _ = within(CALL_TIMEOUT, self.let_go(&hand, &state, told.as_slice())).await;
                 Err(fault)
@@ -315,18 +316,38 @@ impl Reconciler {
         tx.commit().await
     }
 
-    /// Keeps the job while a page takes long: a provider may take its time for each look-up.
-    async fn keep(&self, mark: &Mark, hand: &mut Hand) -> StoreResult<()> {
-        if self.means.clock.now().plus(HOLD / 2) < hand.fence {
+    /// Keeps the job while a page takes long: a provider may take its time for each look-up. If it takes
+    /// hours, operators are told: nothing fails, and nothing gets on.
+    async fn keep(
+        &self,
+        provider: &ProviderName,
+        mark: &mut Mark,
+        run: &mut Run,
+        hand: &mut Hand,
+    ) -> StoreResult<()> {
+        let now = self.means.clock.now();
+        let told = run.is_overdue(now).then(|| overdue(provider, "it takes hours to answer"));
+        if told.is_none() && now.plus(HOLD / 2) < hand.fence {
             return Ok(());
+        }
+        let is_told = run.is_told || told.is_some();
+        // The page is begun again by whoever takes the run over; since when it has been tried is kept.
+        let mut next = mark.clone();
+        if let Some(kept) = &mut next.run {
+            (kept.stuck_since, kept.is_told) = (run.stuck_since, is_told);
         }
         hand.fence = within(CALL_TIMEOUT, async {
             let mut tx = self.means.store.begin().await?;
-            let held_until = self.keep_in(&mut *tx, hand, mark).await?;
+            if let Some(told) = told {
+                tx.alert_tell_many(None, &[told], now, ALERT_QUIET, &*self.entropy).await?;
+            }
+            let held_until = self.keep_in(&mut *tx, hand, &next).await?;
             tx.commit().await?;
             Ok(held_until)
         })
         .await?;
+        run.is_told = is_told;
+        *mark = next;
         Ok(())
     }
 
@@ -351,12 +372,12 @@ fn lost() -> StoreError {
     StoreError::Unavailable("another process has taken the run over".into())
 }
 
-fn overdue(provider: &ProviderName, fault: &ReconcileError) -> Occurrence {
+fn overdue(provider: &ProviderName, why: &str) -> Occurrence {
     Occurrence {
         merchant_id: None,
         kind: AlertKind::ReconciliationOverdue,
         subject: provider.to_string(),
         id: None,
-        text: format!("nothing can be compared with {provider}: {fault}"),
+        text: format!("nothing can be compared with {provider}: {why}"),
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures::future::{join, join_all};
 use serde::{Deserialize, Serialize};
 use settle_domain::alert::AlertKind;
 use settle_domain::ids::MerchantId;
@@ -56,36 +57,54 @@ impl Pace {
 }
 
 impl Reconciler {
-    /// Works until `stop` ends. What is cut off is taken up where it was, here or in another process.
+    /// Works until `stop` ends. What is cut off is taken up where it was, here or in another process. Each
+    /// provider of the settings and the books have rounds of their own: a run goes on for as long as its
+    /// provider takes to answer, and nobody else waits for it.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        tokio::pin!(stop);
-        loop {
-            let work = async {
-                self.work().await;
-                sleep(LOOK_INTERVAL).await;
-            };
-            tokio::select! {
-                biased;
-                () = &mut stop => return,
-                () = work => {}
-            }
+        let providers = join_all(self.providers().map(|provider| self.provider_rounds(provider)));
+        tokio::select! {
+            biased;
+            () = stop => {}
+            _ = join(providers, self.book_rounds()) => {}
         }
     }
 
     /// Does what is due.
     pub async fn work(&self) {
-        let providers: Vec<ProviderName> =
-            self.means.providers.all().map(|station| station.name().clone()).collect();
-        for provider in providers {
-            match self.reconcile(&provider, When::Due).await {
-                Ok(Some(report)) => {
-                    let (listed, findings) = (report.listed, report.findings);
-                    tracing::info!(%provider, listed, findings, "reconciled");
-                }
-                Ok(None) => {}
-                Err(error) => tracing::warn!(%error, %provider, "reconciliation is tried again"),
-            }
+        let providers = join_all(self.providers().map(|provider| self.reconcile_due(provider)));
+        join(providers, self.check_books_due()).await;
+    }
+
+    fn providers(&self) -> impl Iterator<Item = &ProviderName> {
+        self.means.providers.all().map(|station| station.name())
+    }
+
+    async fn provider_rounds(&self, provider: &ProviderName) {
+        loop {
+            self.reconcile_due(provider).await;
+            sleep(LOOK_INTERVAL).await;
         }
+    }
+
+    async fn book_rounds(&self) {
+        loop {
+            self.check_books_due().await;
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    async fn reconcile_due(&self, provider: &ProviderName) {
+        match self.reconcile(provider, When::Due).await {
+            Ok(Some(report)) => {
+                let (listed, findings) = (report.listed, report.findings);
+                tracing::info!(%provider, listed, findings, "reconciled");
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, %provider, "reconciliation is tried again"),
+        }
+    }
+
+    async fn check_books_due(&self) {
         if let Err(error) = self.check_books().await {
             tracing::warn!(%error, "the check of the books is tried again");
         }

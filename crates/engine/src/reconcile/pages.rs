@@ -63,7 +63,7 @@ impl Reconciler {
         let comparing = async {
             for theirs in &page.operations {
                 let id = OperationId(theirs.operation_id);
-                self.keep(mark, hand).await?;
+                self.keep(provider, mark, run, hand).await?;
                 findings.extend(match known.get(&id).cloned() {
                     Some(row) => self.found(station, theirs, row, &mut patience).await?,
                     None => Some(self.unreadable(id, None, Some(theirs))),
@@ -289,7 +289,7 @@ impl Reconciler {
         let mut patience = Patience::after(run.failures);
         let asking = async {
             for row in unlisted {
-                self.keep(mark, hand).await?;
+                self.keep(station.name(), mark, run, hand).await?;
                 findings.extend(self.unlisted(station, row, asked.from, &mut patience).await?);
             }
             Ok(())

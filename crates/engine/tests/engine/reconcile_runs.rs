@@ -1,6 +1,7 @@
 //! Runs of a reconciliation that take long, fail or are cut off: what they find is true all the same.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use settle_domain::alert::AlertKind;
@@ -9,18 +10,22 @@ use settle_domain::ledger::Account;
 use settle_domain::operation::OperationStatus as Ours;
 use settle_domain::payment::{Act, Outcome, StateName};
 use settle_domain::reconciliation::FindingKind;
-use settle_domain::seams::Clock;
+use settle_domain::seams::{Clock, SeededEntropy};
 use settle_domain::time::Timestamp;
 use settle_engine::acts::People;
-use settle_engine::reconcile::{ReconcileError, When};
+use settle_engine::life::Means;
+use settle_engine::providers::Providers;
+use settle_engine::reconcile::{ReconcileError, Reconciler, When};
+use settle_engine::wake::EngineWake;
 use settle_provider::wire::{Operation, OperationKind};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{DueTime, JobState, Report};
+use settle_testing::virtual_time;
 
 use crate::acts::act_now;
 use crate::desk::Lie;
 use crate::notices::told;
-use crate::reconcile::{LATER, Setup, Slowly, kinds};
+use crate::reconcile::{LATER, Lister, Setup, Slowly, kinds, post_without_a_step};
 use crate::world::at;
 
 settle_testing::on_both_stores! {
@@ -30,6 +35,7 @@ settle_testing::on_both_stores! {
     what_ended_while_a_run_was_under_way_is_no_finding,
     a_run_that_is_cut_off_at_its_end_only_ends,
     a_run_is_kept_however_long_a_page_takes,
+    a_page_that_takes_hours_is_told_meanwhile,
     an_operation_of_another_version_stops_no_run,
     what_the_provider_says_and_nobody_can_read_stops_no_run,
     news_that_cannot_be_heard_is_found,
@@ -53,6 +59,12 @@ impl Setup {
     /// The provider gives all that it lists at once.
     fn on_one_page(&self) {
         *self.lister.a_page.lock().unwrap() = usize::MAX;
+    }
+
+    /// From now on the provider takes so long for each look-up.
+    fn answers_slowly(&self, each: Duration) {
+        let (store, clock) = (self.world.store.share(), Arc::clone(&self.world.clock));
+        *self.lister.slowly.lock().unwrap() = Some(Slowly { each, store, clock, was_free: Vec::new() });
     }
 
     fn wait(&self, time: Duration) {
@@ -162,16 +174,54 @@ async fn a_run_is_kept_however_long_a_page_takes(scratch: ScratchStore) {
     setup.completed().await;
     setup.lists(Vec::new());
     setup.world.clock.set(at(LATER));
-    *setup.lister.slowly.lock().unwrap() = Some(Slowly {
-        each: Duration::from_mins(8),
-        store: setup.world.store.share(),
-        clock: Arc::clone(&setup.world.clock),
-        was_free: Vec::new(),
-    });
+    setup.answers_slowly(Duration::from_mins(8));
     let (_, findings) = setup.reconcile().await;
     assert_eq!(findings.len(), 2);
     let slowly = setup.lister.slowly.lock().unwrap().take().unwrap();
     assert_eq!(slowly.was_free, [false, false]);
+}
+
+/// Four operations are not listed, and the provider takes an hour for each look-up.
+async fn a_page_that_takes_hours_is_told_meanwhile(scratch: ScratchStore) {
+    let setup = Setup::new(scratch).await;
+    setup.completed().await;
+    let other = setup.world.receive(setup.world.order("other", "USDC")).await.unwrap();
+    setup.world.go(other).await;
+    setup.lists(Vec::new());
+    setup.world.clock.set(at(LATER));
+    setup.answers_slowly(Duration::from_hours(1));
+    assert_eq!(setup.reconcile().await.1.len(), 4);
+    let alerts = told(&setup.world).await;
+    let overdue = alerts.iter().find(|alert| alert.kind == AlertKind::ReconciliationOverdue).unwrap();
+    assert_eq!((overdue.subject.as_str(), overdue.occurrences), ("desk", 1));
+    assert_eq!(overdue.last_text, "nothing can be compared with desk: it takes hours to answer");
+}
+
+/// One provider never ends its answer. The other is reconciled with every day, and the books are checked.
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_hangs_keeps_nobody_else_waiting() {
+    let setup = Setup::new(settle_store_sqlite::testing::scratch().await).await;
+    setup.completed().await;
+    setup.lists(Vec::new());
+    setup.lister.hangs.store(true, Ordering::Relaxed);
+    let world = &setup.world;
+    world.clock.set(at(LATER));
+    post_without_a_step(world).await;
+    let other = Arc::new(Lister::new(world.other_desk.clone()));
+    let stations = [setup.lister.station("desk", world), other.station("other", world)];
+    let means = Means { providers: Providers::new(stations), ..world.means.clone() };
+    let reconciler = Reconciler::new(means, EngineWake::default(), Arc::new(SeededEntropy::new(12)));
+    let running = tokio::spawn(reconciler.run(std::future::pending()));
+    for days in 1..=2 {
+        virtual_time::pass(Duration::from_mins(2)).await;
+        let reports = world.store.report_list(None, 10).await.unwrap();
+        let ended = reports.iter().filter(|report| report.ended_at.is_some());
+        let ended: Vec<&str> = ended.map(|report| report.provider.as_str()).collect();
+        assert_eq!(ended, vec!["other"; days]);
+        setup.wait(Duration::from_hours(24));
+    }
+    setup.assert_told(&[AlertKind::BooksDisagree]).await;
+    running.abort();
 }
 
 async fn an_operation_of_another_version_stops_no_run(scratch: ScratchStore) {
