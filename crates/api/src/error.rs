@@ -334,6 +334,8 @@ impl From<&StoreError> for ApiError {
             source = fault.source();
         }
         match fault {
+            // Nobody helps by asking again: it needs an administrator.
+            StoreError::Unavailable(_) if fault.is_grant_missing() => ApiError::Internal(cause),
             StoreError::Unavailable(_) => ApiError::Unavailable(cause),
             StoreError::Unexpected(_)
             | StoreError::UnknownMerchant(_)

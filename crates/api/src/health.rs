@@ -1,8 +1,9 @@
 //! Whether the process lives (`/healthz`) and can work (`/readyz`), on both listeners.
 //!
 //! `/readyz` answers 200 with `"status": "ready"`, or 503 with `"status": "not ready"` and a `reason`, which
-//! is one of a few fixed texts. In a process that sends, `dispatcher` says where its dispatcher stands, and
-//! in one that settles `engine` where its engine does:
+//! is one of a few fixed texts; the operator's listener adds which rights the database role lacks. In a
+//! process that sends, `dispatcher` says where its dispatcher stands, and in one that settles `engine` where
+//! its engine does:
 //!
 //! | word | what it means |
 //! |---|---|
@@ -23,6 +24,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
+use settle_domain::error_code::ErrorCode;
 use settle_outbox::recorder::Recorder;
 use settle_shards::keeper::Standing;
 use settle_store::{Store, StoreError};
@@ -41,9 +43,12 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 const ABSENT_MAX: Duration = Duration::from_secs(15);
 /// How long the recorder may write one transaction.
 const RECORDING_MAX: Duration = Duration::from_secs(5);
-/// How often the database is asked, and how often it is given something to write, at most.
+/// How often the database is asked, and how often it is given something to write and asked for the role's
+/// rights, at most.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
+/// How many missing rights an answer names.
+const RIGHTS_NAMED: usize = 5;
 
 /// What the answers depend on. Cheap to clone.
 #[derive(Clone)]
@@ -55,6 +60,17 @@ pub struct Health {
     /// Records settlements; `None` when the process records none.
     recorder: Option<Recorder>,
     asked: Arc<Mutex<Asked>>,
+    /// Whether the answers may name what the database has.
+    is_for_operators: bool,
+}
+
+/// Why the service is not ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Reason {
+    /// In one of a few texts.
+    Text(&'static str),
+    /// The database role lacks rights: these, if it may ask which.
+    Rights(Option<Arc<str>>),
 }
 
 /// Where the keepers of this process stand.
@@ -70,9 +86,11 @@ pub struct Standings {
 #[derive(Debug, Default)]
 struct Asked {
     /// When it answered, and why the service is not ready.
-    last: Option<(Instant, Option<&'static str>)>,
+    last: Option<(Instant, Option<Reason>)>,
     /// When it was given something to write, and whether it refused.
     written: Option<(Instant, bool)>,
+    /// When it was asked for the role's rights, and which are missing.
+    rights: Option<(Instant, Option<Arc<str>>)>,
 }
 
 impl Health {
@@ -84,7 +102,12 @@ impl Health {
         standings: Standings,
         recorder: Option<Recorder>,
     ) -> Health {
-        Health { store, draining, standings, recorder, asked: Arc::default() }
+        Health { store, draining, standings, recorder, asked: Arc::default(), is_for_operators: false }
+    }
+
+    /// The same, with answers for operators, who may read the names of tables.
+    pub(crate) fn for_operators(self) -> Health {
+        Health { is_for_operators: true, ..self }
     }
 
     /// How long the transaction has taken that records settlements at the moment.
@@ -102,23 +125,23 @@ impl Health {
         self.standings.engine.as_ref().map(|standing| *standing.borrow())
     }
 
-    /// Why the service cannot work, in one of a few texts.
-    async fn reason(&self) -> Option<&'static str> {
-        if let Some(reason) = self.standing_still() {
-            return Some(reason);
+    /// Why the service cannot work.
+    async fn reason(&self) -> Option<Reason> {
+        if let Some(text) = self.standing_still() {
+            return Some(Reason::Text(text));
         }
         let came_at = Instant::now();
         let mut asked = self.asked.lock().await;
-        if let Some((at, reason)) = asked.last {
+        if let Some((at, reason)) = &asked.last {
             // Whoever came while the database was being asked shares the answer: were each to ask in turn, a
             // database that hangs would keep the last of them waiting for all the others.
-            let is_fresh = at >= came_at || (reason.is_none() && at.elapsed() < ASK_INTERVAL);
+            let is_fresh = *at >= came_at || (reason.is_none() && at.elapsed() < ASK_INTERVAL);
             if is_fresh {
-                return reason;
+                return reason.clone();
             }
         }
         let reason = asked.ask(&*self.store).await;
-        asked.last = Some((Instant::now(), reason));
+        asked.last = Some((Instant::now(), reason.clone()));
         reason
     }
 
@@ -140,19 +163,65 @@ impl Health {
     }
 }
 
+impl Reason {
+    fn words(&self, is_for_operators: bool) -> String {
+        match self {
+            Reason::Text(text) => (*text).to_owned(),
+            Reason::Rights(missing) => {
+                let code = ErrorCode::DatabaseGrantMissing;
+                let missing = missing.as_ref().filter(|_| is_for_operators);
+                let which = missing.map_or_else(String::new, |missing| format!(": {missing}"));
+                format!("{code}: the database role lacks rights that the service needs{which}")
+            }
+        }
+    }
+}
+
 impl Asked {
-    async fn ask(&mut self, store: &dyn Store) -> Option<&'static str> {
-        match timeout(READY_TIMEOUT, store.migrations_pending()).await {
-            Ok(Ok(0)) if self.is_write_refused(store).await => Some("the database accepts no writes"),
-            Ok(Ok(0)) => None,
-            Ok(Ok(_)) => Some("migrations are pending"),
-            Ok(Err(StoreError::LaterVersion)) => Some("the database was made by a later version"),
+    async fn ask(&mut self, store: &dyn Store) -> Option<Reason> {
+        let text = match timeout(READY_TIMEOUT, store.migrations_pending()).await {
+            Ok(Ok(0)) => {
+                if let Some(missing) = self.rights_missing(store).await {
+                    return Some(Reason::Rights(Some(missing)));
+                }
+                if !self.is_write_refused(store).await {
+                    return None;
+                }
+                "the database accepts no writes"
+            }
+            Ok(Ok(_)) => "migrations are pending",
+            Ok(Err(StoreError::LaterVersion)) => "the database was made by a later version",
+            Ok(Err(fault)) if fault.is_grant_missing() => {
+                return Some(Reason::Rights(self.rights_missing(store).await));
+            }
             Ok(Err(fault)) => {
                 tracing::warn!(cause = ?fault, "not ready");
-                Some("the database does not answer")
+                "the database does not answer"
             }
-            Err(_) => Some("the database does not answer in time"),
+            Err(_) => "the database does not answer in time",
+        };
+        Some(Reason::Text(text))
+    }
+
+    /// What the role may not do although the service needs it, in words. A database that does not say is no
+    /// proof of anything.
+    async fn rights_missing(&mut self, store: &dyn Store) -> Option<Arc<str>> {
+        if let Some((_, missing)) = self.rights.as_ref().filter(|(at, _)| at.elapsed() < PROBE_INTERVAL) {
+            return missing.clone();
         }
+        let missing = match timeout(READY_TIMEOUT, store.rights_missing()).await {
+            Ok(Ok(missing)) => missing,
+            Ok(Err(_)) | Err(_) => Vec::new(),
+        };
+        let missing = (!missing.is_empty()).then(|| {
+            let (first, more) = missing.split_at(missing.len().min(RIGHTS_NAMED));
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            let code = ErrorCode::DatabaseGrantMissing;
+            tracing::error!(%code, ?missing, "the database role lacks rights that the service needs");
+            Arc::from(format!("{}{more}", first.join(", ")))
+        });
+        self.rights = Some((Instant::now(), missing.clone()));
+        missing
     }
 
     /// A write that waits, behind a long transaction for instance, is no proof of anything.
@@ -226,8 +295,9 @@ async fn healthz() -> Response {
 
 /// Say whether the service can work
 ///
-/// It can if the database answers, accepts writes and has the schema of this version, settlements are
-/// recorded, dispatcher and engine serve or stand by, and the service is not stopping.
+/// It can if the database answers, accepts writes, grants what the service needs and has the schema of this
+/// version, settlements are recorded, dispatcher and engine serve or stand by, and the service is not
+/// stopping.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -242,8 +312,8 @@ async fn healthz() -> Response {
 async fn readyz(State(health): State<Health>) -> Response {
     let reason = health.reason().await;
     let mut answer = json!({ "status": if reason.is_none() { "ready" } else { "not ready" } });
-    if let Some(reason) = reason {
-        answer["reason"] = reason.into();
+    if let Some(reason) = &reason {
+        answer["reason"] = reason.words(health.is_for_operators).into();
     }
     if let Some(standing) = health.dispatcher() {
         answer["dispatcher"] = word(standing).into();

@@ -93,7 +93,7 @@ pub(crate) fn router(state: OperatorState) -> Router {
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .merge(operations.method_not_allowed_fallback(known_route))
         .with_state(state.clone())
-        .merge(health::router(state.health))
+        .merge(health::router(state.health.for_operators()))
         .fallback(async || ApiError::NotFound)
         .layer(from_fn_with_state(state.envelope, envelope))
 }

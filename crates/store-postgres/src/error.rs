@@ -18,13 +18,13 @@ const CANCELED_STATE: &str = "57014";
 /// The server accepts no writes.
 pub(crate) const READ_ONLY_STATE: &str = "25006";
 
-/// A fault that may pass is `Unavailable`, any other `Unexpected`.
+/// A fault that may pass is `Unavailable`, any other `Unexpected`. A right that is missing is the former:
+/// nothing that waits is at fault, and everything goes on once somebody has granted it.
 pub(crate) fn store_error(fault: Error) -> StoreError {
     if let Error::Database(refused) = &fault
         && refused.code().as_deref() == Some(FORBIDDEN_STATE)
     {
-        let said = refused.message();
-        return StoreError::unexpected(format!("{said}: settle doctor names the rights that the role lacks"));
+        return StoreError::grant_missing(refused.message());
     }
     let passing = match &fault {
         Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed | Error::Io(_) | Error::Tls(_) => true,

@@ -61,6 +61,8 @@ use hosts::Hosts;
 use manners::{Limits, Manner, limited};
 use queue::Signs;
 
+/// The table of the migrations that were applied. The service reads it; who migrates owns it.
+const MIGRATIONS: &str = "_sqlx_migrations";
 /// How long a process that starts waits for a server that starts as well.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a recorder waits for more callers to share its transaction.
@@ -117,11 +119,11 @@ settle_store::statements! {
     cold "asked at start-up" MIGRATIONS_TABLE = "
         SELECT count(*) FROM pg_class WHERE oid = to_regclass('_sqlx_migrations')";
     cold "asked at start-up" MIGRATIONS_APPLIED = "SELECT count(*) FROM _sqlx_migrations WHERE success";
-    cold "asked by an operator" RIGHTS_MISSING = "
+    cold "every few seconds" RIGHTS_MISSING = "
         SELECT needed.what || ' ' || quote_ident(relname) FROM pg_class
         CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS needed (what)
         WHERE oid = to_regclass(relname) AND relkind = 'r' AND relname = ANY ($1)
-          AND NOT has_table_privilege(oid, needed.what)
+          AND (relname <> $2 OR needed.what = 'SELECT') AND NOT has_table_privilege(oid, needed.what)
         ORDER BY relname, needed.what";
 }
 
@@ -281,7 +283,9 @@ impl Store for PostgresStore {
     }
 
     async fn rights_missing(&self) -> StoreResult<Vec<String>> {
-        let query = sqlx::query_scalar(RIGHTS_MISSING).bind(migrations::tables());
+        let mut tables = migrations::tables();
+        tables.push(MIGRATIONS);
+        let query = sqlx::query_scalar(RIGHTS_MISSING).bind(tables).bind(MIGRATIONS);
         query.fetch_all(&self.pool).await.map_err(store_error)
     }
 

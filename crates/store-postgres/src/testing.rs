@@ -26,6 +26,22 @@ pub async fn scratch() -> ScratchStore {
     ScratchStore::new(Arc::new(store), ScratchSchema { url })
 }
 
+/// A new, empty store of a role that is no superuser and may make tables: rights can be taken from it, and
+/// given back, `FROM` and `TO CURRENT_USER`.
+///
+/// # Panics
+///
+/// When the database does not answer.
+pub async fn scratch_of_role() -> ScratchStore {
+    let owner = scratch_url().await;
+    let (url, role) = limited_url(&owner).await;
+    let schema = owner.rsplit('=').next().expect("it names a schema");
+    let sql = format!("GRANT CREATE ON SCHEMA {schema} TO {role}");
+    session(&owner).await.execute(AssertSqlSafe(sql)).await.expect("a right is granted");
+    let store = PostgresStore::new(&url, CONNECTIONS_MAX).expect("the URL was good for the schema");
+    ScratchStore::new(Arc::new(store), ScratchSchema { url })
+}
+
 struct ScratchSchema {
     url: String,
 }

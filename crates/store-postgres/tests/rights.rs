@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use settle_store::Store;
+use settle_store::{Store, StoreError};
 use settle_store_postgres::PostgresStore;
 use settle_store_postgres::testing::{limited_url, scratch_url, session};
 use sqlx::{AssertSqlSafe, Executor};
@@ -17,9 +17,14 @@ async fn missing_rights_are_named() {
     let mut run = async |sql: String| owner.execute(AssertSqlSafe(sql)).await.map(drop).unwrap();
     let limited = PostgresStore::new(&limited, 1).unwrap();
     let refused = limited.migrations_pending().await.unwrap_err();
-    let words =
-        "permission denied for table _sqlx_migrations: settle doctor names the rights that the role lacks";
+    let words = "database_grant_missing: permission denied for table _sqlx_migrations: settle doctor names the rights \
+         that the role lacks";
     assert_eq!(refused.source().unwrap().to_string(), words);
+    assert!(
+        refused.is_grant_missing() && matches!(refused, StoreError::Unavailable(_)),
+        "it can be tried again"
+    );
+    assert_eq!(limited.rights_missing().await.unwrap()[0], "SELECT _sqlx_migrations");
     run(format!("GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role}")).await;
     let missing = limited.rights_missing().await.unwrap();
     assert!(missing.contains(&"INSERT settlements".to_owned()), "{missing:?}");

@@ -2,12 +2,14 @@
 
 use std::error::Error;
 
+use settle_domain::error_code::ErrorCode;
 use settle_domain::ids::MerchantId;
 
 /// A storage call that failed. The cause is for the log, never for a client.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The database cannot be reached, or does not answer in time. Trying again later may work.
+    /// The database cannot be reached, does not answer in time, or does not let us: what was asked is not at
+    /// fault, and trying again later may work.
     #[error("the database is unavailable")]
     Unavailable(#[source] Box<dyn Error + Send + Sync>),
     /// The database answered in a way that this version does not expect: a bug, or a damaged row.
@@ -30,4 +32,24 @@ impl StoreError {
     pub fn unexpected(what: impl Into<String>) -> StoreError {
         StoreError::Unexpected(what.into().into())
     }
+
+    /// The role of this service lacks a right: no fault of what was asked, and it may be tried again once
+    /// somebody has granted it.
+    #[must_use]
+    pub fn grant_missing(said: &str) -> StoreError {
+        StoreError::Unavailable(GrantMissing { said: said.to_owned() }.into())
+    }
+
+    /// Whether the role of this service lacks a right.
+    #[must_use]
+    pub fn is_grant_missing(&self) -> bool {
+        matches!(self, StoreError::Unavailable(cause) if cause.is::<GrantMissing>())
+    }
+}
+
+/// What the database says of a right that the role of this service lacks.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {said}: settle doctor names the rights that the role lacks", ErrorCode::DatabaseGrantMissing)]
+struct GrantMissing {
+    said: String,
 }

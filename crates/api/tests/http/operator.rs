@@ -117,6 +117,31 @@ async fn readyz_is_a_503_when_nothing_can_be_written() {
     Listener::start(state(store(&url))).await.get("/readyz").await.ok();
 }
 
+/// Whoever runs the service reads which right is missing, and anybody else only that one is.
+#[tokio::test]
+async fn readyz_is_a_503_while_the_role_lacks_a_right() {
+    let setup = Setup::postgres_of_role().await;
+    let merchant = setup.merchant().await;
+    let (service, store) = (&merchant.service, merchant.service.store.clone());
+    Listener::start(state(store.clone())).await.get("/readyz").await.ok();
+    service.execute("REVOKE INSERT ON operations FROM CURRENT_USER").await;
+    let answer = Listener::start(state(store.clone())).await.get("/readyz").await;
+    let words = "database_grant_missing: the database role lacks rights that the service needs";
+    let expected = json!({ "status": "not ready", "reason": format!("{words}: INSERT operations") });
+    assert_eq!((answer.status, answer.json()), (503, expected));
+    let answer = service.ask("GET", "/readyz").send_under(Contract::with_operators()).await;
+    assert_eq!((answer.status, answer.json()), (503, json!({ "status": "not ready", "reason": words })));
+
+    service.execute("REVOKE SELECT ON _sqlx_migrations, settlements FROM CURRENT_USER").await;
+    let answer = Listener::start(state(store.clone())).await.get("/readyz").await;
+    let which = "SELECT _sqlx_migrations, INSERT operations, SELECT settlements";
+    assert_eq!(answer.json()["reason"], format!("{words}: {which}"));
+    merchant.get("/v1/settlements").await.refused(500, "internal_error");
+
+    service.execute("GRANT ALL ON _sqlx_migrations, operations, settlements TO CURRENT_USER").await;
+    Listener::start(state(store)).await.get("/readyz").await.ok();
+}
+
 async fn metrics_are_printed_for_prometheus(setup: Setup) {
     let scratch = setup.into_scratch();
     let answer = Listener::start(state(scratch.share())).await.get("/metrics").await;

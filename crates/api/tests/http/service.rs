@@ -50,6 +50,11 @@ impl Setup {
         Setup::on(settle_store_postgres::testing::scratch().await)
     }
 
+    /// On a role from which a test can take rights.
+    pub async fn postgres_of_role() -> Setup {
+        Setup::on(settle_store_postgres::testing::scratch_of_role().await)
+    }
+
     fn on(scratch: ScratchStore) -> Setup {
         let limits = Limits { requests_per_second: None, ..Limits::default() };
         Setup { scratch, limits, server: ServerLimits::default(), clock: None, resolver: None }
@@ -106,7 +111,7 @@ impl Setup {
             wake,
             stop,
             served,
-            _kept: scratch,
+            scratch,
         }))
     }
 
@@ -153,7 +158,7 @@ pub struct Parts {
     pub wake: Wake,
     stop: watch::Sender<bool>,
     served: Mutex<Option<JoinHandle<()>>>,
-    _kept: ScratchStore,
+    scratch: ScratchStore,
 }
 
 impl Deref for Service {
@@ -197,6 +202,11 @@ impl Service {
         let mut tx = self.store.begin().await.expect("a transaction");
         tx.key_revoke(key, self.clock.now()).await.expect("a revocation");
         tx.commit().await.expect("a commit");
+    }
+
+    /// Changes the database behind the service's back.
+    pub async fn execute(&self, sql: &'static str) {
+        self.scratch.execute(sql).await;
     }
 
     /// A request without a key.

@@ -34,6 +34,7 @@ mod reconcile;
 mod reconcile_runs;
 mod remarks;
 mod retries;
+mod rights;
 mod rules;
 mod runner;
 mod sends;
