@@ -121,8 +121,17 @@ fn a_payment_is_quoted_converted_paid_out_and_settled(settle: &mut Settle) {
     let done = shop.wait_for(&payment, "completed");
     assert_eq!((done["version"].clone(), done["reason"].clone()), (json!(4), Value::Null), "{done:#}");
     assert_eq!((shop.executed("conversion"), shop.executed("payout")), (1, 1));
+    let quote = &done["quote"];
+    assert_eq!(
+        (&quote["sell_amount"], &quote["buy_amount"]),
+        (&json!("1000.00"), &done["pricing"]["bought"])
+    );
+    let field = |name: &str| quote[name].as_str().unwrap_or_else(|| panic!("{name}: {done:#}"));
+    let (id, rate, until) = (field("quote_id"), field("rate"), field("expires_at"));
     let told = shop.told(&payment);
     for words in [
+        &format!("sandbox's quote {id}, {} USDC for 1000.00 BRL (rate {rate})", field("buy_amount")),
+        &format!("bound until {until}."),
         "State     completed",
         "Money     with the merchant",
         "a fee of 1.5 %",

@@ -149,7 +149,9 @@ fn nothing_internal_reaches_a_merchant(settle: &mut Settle) {
         |name: &str| payment["pricing"][name].as_str().unwrap_or_else(|| panic!("{payment}")).to_owned();
     let amounts = ["bought", "spread", "commission"].map(internal);
     let set = [PARTNER, PROVIDER, SPREAD, COMMISSION, PROVIDERS_RATE].map(str::to_owned);
-    let marks: Vec<String> = set.into_iter().chain(amounts).collect();
+    let quote = ["quote_id", "buy_amount"]
+        .map(|name| payment["quote"][name].as_str().unwrap_or_else(|| panic!("{payment}")).to_owned());
+    let marks: Vec<String> = set.into_iter().chain(amounts).chain(quote).collect();
 
     let page = get(shop.api, "/v1/webhook/deliveries", &shop.key).json();
     let delivery =

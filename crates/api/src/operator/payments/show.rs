@@ -1,4 +1,5 @@
-//! One payment, whole: its amounts, what was earned on it, what was asked of providers, and its timeline.
+//! One payment, whole: its amounts, the provider's quote, what was earned on it, what was asked of providers,
+//! and its timeline.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -10,6 +11,7 @@ use settle_domain::operation::{OperationKind, OperationStatus};
 use settle_domain::payment::{Flag, StateName};
 use settle_domain::provider::ProviderName;
 use settle_domain::quote::FixedSide;
+use settle_domain::quoting::ProviderQuote;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_engine::acts::proposals;
@@ -80,6 +82,9 @@ pub(in super::super) struct Payment {
     corridor_version: Option<u32>,
     #[schema(required, value_type = Option<String>)]
     provider: Option<ProviderName>,
+    /// The provider's quote that the amounts are frozen at; null without a conversion. No merchant sees it.
+    #[schema(required)]
+    quote: Option<Quote>,
     /// What the operator earns on it, from the conversion on. No merchant sees it.
     #[schema(required)]
     pricing: Option<Pricing>,
@@ -92,6 +97,33 @@ pub(in super::super) struct Payment {
     #[schema(examples("resolve_paid"))]
     allowed_acts: Vec<String>,
     timeline: Vec<Line>,
+}
+
+/// What a provider offers.
+#[derive(Serialize, ToSchema)]
+#[schema(as = PaymentQuote)]
+struct Quote {
+    /// The provider's name for it.
+    quote_id: String,
+    /// What is sold, in the incoming currency.
+    #[schema(value_type = String, examples("1000.00"))]
+    sell_amount: Decimal,
+    /// What is bought, in the outgoing asset.
+    #[schema(value_type = String, examples("184.162062"))]
+    buy_amount: Decimal,
+    /// Sold units per bought unit, if the provider says so.
+    #[schema(required, value_type = Option<String>)]
+    rate: Option<Decimal>,
+    /// Until when it binds.
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: Timestamp,
+}
+
+impl Quote {
+    fn of(offer: &ProviderQuote) -> Quote {
+        let ProviderQuote { quote_id, sell_amount, buy_amount, rate, expires_at } = offer.clone();
+        Quote { quote_id, sell_amount, buy_amount, rate, expires_at }
+    }
 }
 
 /// What the operator earns on a payment, in the outgoing asset.
@@ -285,6 +317,7 @@ pub(in super::super) async fn whole(state: &OperatorState, case: Case) -> Result
         fee_fixed: frozen.map(|frozen| frozen.quote.fee_fixed),
         corridor_version: payment.corridor_version.map(|version| version.0),
         provider: payment.provider.clone(),
+        quote: case.offer.as_ref().map(Quote::of),
         pricing: payment.split.map(|split| Pricing {
             bought: split.bought,
             fees: split.fees,

@@ -198,6 +198,18 @@ fn explained(shown: &Value) -> Option<String> {
     if shown["fixed_side"] == "outgoing" {
         lines.push("  The outgoing amount was fixed: the rate and the fees fit it.".to_owned());
     }
+    let quote = &shown["quote"];
+    if quote.is_object() {
+        let rate = quote["rate"].as_str().map_or_else(String::new, |rate| format!(" (rate {rate})"));
+        lines.push(format!(
+            "  Internal: {}'s quote {}, {} {outgoing} for {} {incoming}{rate}, bound until {}.",
+            text(shown, "provider"),
+            text(quote, "quote_id"),
+            text(quote, "buy_amount"),
+            text(quote, "sell_amount"),
+            text(quote, "expires_at")
+        ));
+    }
     if let Some(pricing) = shown["pricing"].as_object() {
         let figure = |name: &str| pricing.get(name).and_then(Value::as_str).unwrap_or("0");
         lines.push(format!(
