@@ -14,6 +14,8 @@ use settle_wiring::system::SystemClock;
 use crate::BINARY;
 use crate::sandbox::Running;
 
+mod failed;
+
 on_both_stores! {
     a_payment_is_quoted_converted_paid_out_and_settled,
     a_payout_for_less_is_found_explained_and_resolved,

@@ -73,8 +73,37 @@ impl fmt::Display for AgeFault {
     }
 }
 
+/// A place in a list of payments: behind this one.
+#[derive(Clone, Copy)]
+pub(super) struct Place(pub(super) MerchantId, pub(super) PaymentId);
+
+/// Text that is no place.
+pub(super) struct PlaceFault;
+
+impl FromStr for Place {
+    type Err = PlaceFault;
+
+    fn from_str(text: &str) -> Result<Place, PlaceFault> {
+        let (merchant, payment) = text.split_once('.').ok_or(PlaceFault)?;
+        let place = merchant.parse().ok().zip(payment.parse().ok());
+        place.map(|(merchant, payment)| Place(merchant, payment)).ok_or(PlaceFault)
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}", self.0, self.1)
+    }
+}
+
+impl fmt::Display for PlaceFault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("is not the next_after of a page")
+    }
+}
+
 /// Which payments, after which, and how many.
-pub(super) type Asked = (PaymentFilter, Option<(MerchantId, PaymentId)>, u32);
+pub(super) type Asked = (PaymentFilter, Option<Place>, u32);
 
 /// Reads a query string, and names every fault.
 pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiError> {
@@ -103,15 +132,7 @@ pub(super) fn filter(query: Option<&str>, now: Timestamp) -> Result<Asked, ApiEr
         reference,
         changed_by: parsed("older_than", older_than, &mut details).map(|Age(age)| now.minus(age)),
     };
-    let after = after.and_then(|text| {
-        let place = text
-            .split_once('.')
-            .and_then(|(merchant, payment)| Some((merchant.parse().ok()?, payment.parse().ok()?)));
-        if place.is_none() {
-            details.push(|| "after: is not the next_after of a page".to_owned());
-        }
-        place
-    });
+    let after = parsed("after", after, &mut details);
     if details.is_empty() {
         Ok((filter, after, limit))
     } else {

@@ -12,7 +12,7 @@ use utoipa::{IntoResponses, ToSchema};
 
 use super::super::OperatorState;
 use super::super::authentication::Operator;
-use super::filter::{ListParameters, filter};
+use super::filter::{ListParameters, Place, filter};
 use crate::error::ApiError;
 use crate::http::serialized;
 use crate::refusals::{Documentation, Refusal, responses};
@@ -92,11 +92,14 @@ pub(in super::super) async fn list_payments(
     RawQuery(query): RawQuery,
 ) -> Result<Response, ApiError> {
     let (filter, after, limit) = filter(query.as_deref(), state.envelope.clock.now())?;
-    let mut rows = state.store.payment_search(&filter, after, limit + 1).await?;
+    let mut rows = state
+        .store
+        .payment_search(&filter, after.map(|Place(merchant, payment)| (merchant, payment)), limit + 1)
+        .await?;
     let is_more = rows.len() > usize::try_from(limit).unwrap_or(usize::MAX);
     rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-    let next_after =
-        rows.last().filter(|_| is_more).map(|row| format!("{}.{}", row.merchant_id, row.payment_id));
+    let last = rows.last().filter(|_| is_more);
+    let next_after = last.map(|row| Place(row.merchant_id, row.payment_id).to_string());
     let payments = rows.into_iter().map(ListedPayment::from).collect();
     Ok(serialized(&PaymentPage { payments, limit, next_after })?)
 }

@@ -11,9 +11,11 @@ on_both_stores! {
     what_an_operator_says_is_short_and_harmless,
     a_provider_that_this_process_does_not_know_is_named,
     whoever_gives_something_else_is_told_what_is_expected,
+    a_retry_takes_every_filter_of_the_list,
 }
 
 const PAYMENTS: &str = "/operator/v1/payments";
+const OPERATORS_DOCUMENT: &str = include_str!("../../../../../operator-openapi.json");
 
 /// One merchant's amount that no balance could hold twice: it is named, and spoils nobody's books.
 async fn an_amount_that_would_fill_the_books_is_refused(setup: Setup) {
@@ -144,6 +146,49 @@ async fn whoever_gives_something_else_is_told_what_is_expected(setup: Setup) {
     named.truncate(3);
     let missing = ["merchant_id", "payin_reference", "payin_source"];
     assert_eq!(named, missing.map(|field| format!("{field}: is required")), "each once");
+}
+
+/// Whatever narrows the list down narrows a retry down, and what is wrong is named in the same words.
+async fn a_retry_takes_every_filter_of_the_list(setup: Setup) {
+    let client = OperatorClient::start(setup).await;
+    let merchant = client.service.merchant().await.id;
+    let place = format!("{merchant}.{}", Uuid::from_u128(8));
+    let retry = format!("{PAYMENTS}/retry");
+    let document: Value = serde_json::from_str(OPERATORS_DOCUMENT).expect("JSON");
+    let listed = &document["paths"][PAYMENTS]["get"]["parameters"];
+    let listed = listed.as_array().expect("parameters").iter();
+    for parameter in listed.filter(|parameter| parameter["in"] == "query") {
+        let name = parameter["name"].as_str().expect("a name");
+        let (good, wrong) = match name {
+            "state" => ("failed", "lost"),
+            "flag" => ("astray", "lost"),
+            "merchant_id" => (&*merchant.to_string(), "nobody"),
+            "blocked" => ("provider_unavailable", "lost"),
+            "reason" => ("payout_refused", "lost"),
+            "provider" => ("bank", "Not A Name!"),
+            "reference" => ("pix 1", ""),
+            "older_than" => ("15m", "old"),
+            "limit" => ("7", "0"),
+            "after" => (&*place, "nowhere"),
+            other => panic!("{other} is a filter of the list: what is it to a retry?"),
+        };
+        let body = json!({ name: good, "dry_run": true });
+        let found = client.call("POST", &retry, Some(&body)).await.ok();
+        assert_eq!(
+            found,
+            json!({ "payments": [], "refused": [], "more": false, "next_after": null }),
+            "{name}"
+        );
+        if !wrong.is_empty() {
+            let body = json!({ name: wrong, "dry_run": true });
+            let refused = client.call("POST", &retry, Some(&body)).await;
+            let named = details(&refused, 422, "admin_validation_failed");
+            assert!(named.len() == 1 && named[0].starts_with(&format!("{name}: ")), "{named:?}");
+        }
+    }
+    let refused = client.call("POST", &retry, Some(&json!({ "limit": 1_001 }))).await;
+    let expected = "limit: must be a number from 1 to 1000";
+    assert_eq!(details(&refused, 422, "admin_validation_failed"), [expected]);
 }
 
 /// The body with one field replaced is refused, and the field is named.
