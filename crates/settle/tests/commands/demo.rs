@@ -111,8 +111,8 @@ fn curl(line: &str) -> Answer {
     ask(address, method, &format!("/{path}"), credential, after("-d").unwrap_or(""))
 }
 
-/// The delivery id at the end of a line.
-fn delivery(line: &str) -> String {
+/// The id at the end of a line.
+fn last_word(line: &str) -> String {
     line.rsplit(' ').next().unwrap().to_owned()
 }
 
@@ -127,14 +127,14 @@ fn it_tells_the_story_of_a_delivery() {
     let [settlements, deliveries, test, dead, settled] =
         [0, 1, 2, 3, 4].map(|number: usize| curl(&commands[number]));
     assert_eq!(settlements.json()["total"], 1, "{settlements:?}");
-    assert_eq!(deliveries.json()["deliveries"][0]["delivery_id"], Value::from(delivery(&arrived)));
+    assert_eq!(deliveries.json()["deliveries"][0]["delivery_id"], Value::from(last_word(&arrived)));
     assert_eq!(test.json()["delivered"], true, "{test:?}");
     assert_eq!(dead.json()["total"], 0, "{dead:?}");
     assert_eq!(settled.json()["payments"][0]["created"], true, "{settled:?}");
     demo.line_with(&["test ", "good shop"]);
 
     let failed = demo.line_with(&["arrived ", "flaky shop", "attempt 1, answered 500"]);
-    let id = delivery(&failed);
+    let id = last_word(&failed);
     demo.line_with(&["endpoint ", "flaky shop", "is well again"]);
     demo.line_with(&["again ", "flaky shop", "answered 200", &id]);
 
@@ -144,6 +144,31 @@ fn it_tells_the_story_of_a_delivery() {
     assert_eq!(curl(&commands[3]).json()["total"], 0, "it is not dead any more");
     let all = demo.stdout.read.join("\n");
     assert!(!all.contains('\u{1b}'), "a pipe gets no colours: {all}");
+
+    send_signal(&demo.child, Signal::INT);
+    demo.ended();
+}
+
+/// The answer to one payout is lost and the provider asked for it, and the provider stumbles over another and
+/// recovers. Both are settled as all the others are, and the provider itself says that none was paid twice.
+#[test]
+fn it_tells_that_nothing_is_paid_twice() {
+    let mut demo = Demo::start(&["--for", "90s"]);
+    let lost =
+        demo.line_with(&["lost ", "good shop", "nothing is sent again, the provider is asked, payment "]);
+    let asked = demo.line_with(&["settled ", "good shop", &last_word(&lost)]);
+    assert!(asked.contains(" USDC, payment "), "{asked}");
+    demo.line_with(&["came in ", "good shop", "249.90 EUR"]);
+    demo.line_with(&["blocked ", "good shop", "nothing was done, and it is tried again"]);
+    demo.line_with(&["settled ", "good shop", "249.90 EUR → "]);
+    demo.line_with(&["provider ", " payouts made, none of them twice"]);
+    let told = |word: &str| {
+        let lines = demo.stdout.read.iter().filter_map(|line| line.split_whitespace().nth(1));
+        lines.filter(|found| *found == word).count()
+    };
+    assert_eq!((told("stopped"), told("failed")), (0, 0), "{:#?}", demo.stdout.read);
+    assert!(told("settled") >= 6, "the six that came first: {:#?}", demo.stdout.read);
+    assert!(!demo.stdout.read.iter().any(|line| line.contains("MORE THAN ONCE")));
 
     send_signal(&demo.child, Signal::INT);
     demo.ended();

@@ -11,6 +11,7 @@ use settle_testing::serving::{Serving, Signal, ask, get};
 
 use crate::BINARY;
 use crate::import::{line, lines};
+use crate::sandbox::Running;
 
 on_both_stores! {
     a_merchant_reads_what_was_imported,
@@ -19,6 +20,7 @@ on_both_stores! {
     a_key_and_a_settlement_made_meanwhile_are_seen_at_once,
     the_operators_listener_answers,
     an_operator_posts_settlements,
+    a_provider_that_is_a_sandbox_is_told_of_loudly,
     readyz_says_draining_while_a_request_is_finished,
     roles_choose_what_runs,
     logs_are_json_with_request_ids_and_without_secrets,
@@ -114,6 +116,19 @@ fn an_operator_posts_settlements(settle: &mut Settle) {
     let answered = answered.expect("the request is logged under its id");
     assert!(answered.contains(operator_id), "and under its operator: {answered}");
     assert!(!logged.iter().any(|line| line.contains(&token[3..])), "{logged:#?}");
+}
+
+fn a_provider_that_is_a_sandbox_is_told_of_loudly(settle: &mut Settle) {
+    let sandbox = Running::start(settle, &["--secret", "hush"]);
+    settle.set("SETTLE_PROVIDERS__BANK__URL", &format!("http://{}", sandbox.address));
+    settle.set("SETTLE_PROVIDERS__BANK__SECRET", "hush");
+    let (mut serving, ..) = Serving::ready(settle);
+    let words = "THE PROVIDER IS A SANDBOX: what it pays out is not real money";
+    serving.wait_for_once(words);
+    let logged = serving.stop();
+    let line = logged.iter().find(|line| line.contains(words)).expect("it was waited for");
+    let line: Value = serde_json::from_str(line).expect("a line of the log is JSON");
+    assert_eq!((&line["level"], &line["provider"]), (&json!("WARN"), &json!("bank")), "{line}");
 }
 
 fn readyz_says_draining_while_a_request_is_finished(settle: &Settle) {

@@ -1,4 +1,4 @@
-//! Payments that failed: which of them are retried together.
+//! Payments that failed: for which reason, and which of them are retried together.
 
 use serde_json::{Value, json};
 use settle_testing::binary::Settle;
@@ -7,7 +7,31 @@ use settle_testing::serving::ask;
 use super::Shop;
 
 on_both_stores! {
+    who_the_provider_does_not_know_is_named_and_gets_the_money_back,
     the_filters_of_the_list_choose_what_is_retried,
+}
+
+/// Before the conversion, and after it.
+fn who_the_provider_does_not_know_is_named_and_gets_the_money_back(settle: &mut Settle) {
+    let shop = Shop::open(settle);
+    let unquoted = shop.create("sandbox:unregistered", "wallet-7");
+    let unpaid = shop.create("pix-2", "sandbox:unregistered");
+    for payment in [&unquoted, &unpaid] {
+        let failed = shop.wait_for(payment, "failed");
+        assert_eq!(failed["reason"], "sender_not_registered", "{failed:#}");
+        let told = shop.told(payment);
+        assert!(told.contains("State     failed, because sender_not_registered"), "{told}");
+    }
+    assert_eq!(
+        (shop.executed("conversion"), shop.executed("payout")),
+        (1, 0),
+        "one came as far as its payout"
+    );
+    assert_eq!(shop.show(&unquoted)["operations"], json!([]), "nothing is asked without a quote");
+
+    shop.act(&unquoted, "refund", &[]).ok();
+    shop.wait_for(&unquoted, "refunded");
+    assert_eq!((shop.executed("refund"), shop.executed("payout")), (1, 0));
 }
 
 fn retry(shop: &Shop, body: &Value) -> Value {
