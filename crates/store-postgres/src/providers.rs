@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use settle_domain::provider::ProviderName;
-use settle_store::{ProviderPause, ProviderReads, ProviderWrites, StoreResult};
+use settle_store::{PausedProvider, ProviderPause, ProviderReads, ProviderWrites, StoreResult, left_out};
+use sqlx::postgres::PgRow;
 
 use crate::convert::{At, parsed, time};
 use crate::error::store_error;
@@ -19,16 +20,17 @@ settle_store::statements! {
 
 #[async_trait]
 impl ProviderReads for PostgresStore {
-    async fn provider_pauses(&self) -> StoreResult<Vec<ProviderPause>> {
+    async fn provider_pauses(&self) -> StoreResult<Vec<PausedProvider>> {
         let rows = sqlx::query(LIST).fetch_all(&self.pool).await.map_err(store_error)?;
-        let pause = |row| {
-            Ok(ProviderPause {
-                provider: parsed(row, "provider")?,
-                paused_by: parsed(row, "paused_by")?,
-                paused_at: time(row, "paused_at")?,
+        let paused = |row: &PgRow| {
+            Ok(PausedProvider {
+                provider: parsed(row, 0)?,
+                paused_by: left_out("who paused a provider", parsed(row, 1))?,
+                paused_at: left_out("when a provider was paused", time(row, 2))?,
             })
         };
-        rows.iter().map(pause).collect()
+        let paused = rows.iter().map(|row| left_out("a pause of a provider", paused(row)));
+        paused.filter_map(StoreResult::transpose).collect()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Providers that operators have paused.
 
 use async_trait::async_trait;
-use rusqlite::params;
+use rusqlite::{Row, params};
 use settle_domain::provider::ProviderName;
-use settle_store::{ProviderPause, ProviderReads, ProviderWrites, StoreResult};
+use settle_store::{PausedProvider, ProviderPause, ProviderReads, ProviderWrites, StoreResult, left_out};
 
 use crate::convert::{parsed, time};
 use crate::error::store_error;
@@ -21,16 +21,17 @@ settle_store::statements! {
 
 #[async_trait]
 impl ProviderReads for SqliteStore {
-    async fn provider_pauses(&self) -> StoreResult<Vec<ProviderPause>> {
-        self.connections.read(|connection| {
-            connection.rows(LIST, [], |row| {
-                Ok(ProviderPause {
-                    provider: parsed(row, 0)?,
-                    paused_by: parsed(row, 1)?,
-                    paused_at: time(row, 2)?,
-                })
+    async fn provider_pauses(&self) -> StoreResult<Vec<PausedProvider>> {
+        let paused = |row: &Row<'_>| {
+            Ok(PausedProvider {
+                provider: parsed(row, 0)?,
+                paused_by: left_out("who paused a provider", parsed(row, 1))?,
+                paused_at: left_out("when a provider was paused", time(row, 2))?,
             })
-        })
+        };
+        let readable = |row: &Row<'_>| left_out("a pause of a provider", paused(row));
+        let rows = self.connections.read(|connection| connection.rows(LIST, [], readable))?;
+        Ok(rows.into_iter().flatten().collect())
     }
 }
 

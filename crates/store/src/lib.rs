@@ -95,7 +95,7 @@ pub use payments::{
     StepRow,
 };
 pub use proposals::{Proposal, ProposalReads, ProposalWrites};
-pub use providers::{ProviderPause, ProviderReads, ProviderWrites};
+pub use providers::{PausedProvider, ProviderPause, ProviderReads, ProviderWrites};
 pub use queue::{
     Ask, Claimed, Claims, DUE_LAG, DueMerchant, DueTime, Duty, LeaseToken, Leases, Presence, QueueDepth,
     QueueReads, QueueWrites, SHARDS, Shard, ShardLease, fair_share, lease_rows,

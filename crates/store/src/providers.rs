@@ -19,11 +19,23 @@ pub struct ProviderPause {
     pub paused_at: Timestamp,
 }
 
+/// A provider that is paused, and what this version can read of its pause.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PausedProvider {
+    /// Which provider.
+    pub provider: ProviderName,
+    /// Who paused it.
+    pub paused_by: Option<Actor>,
+    /// When.
+    pub paused_at: Option<Timestamp>,
+}
+
 /// Questions about providers.
 #[async_trait]
 pub trait ProviderReads {
-    /// The providers that are paused, by name.
-    async fn provider_pauses(&self) -> StoreResult<Vec<ProviderPause>>;
+    /// The providers that are paused, by name. A pause holds although this version cannot read who made it or
+    /// when; one whose provider it cannot name is left out, because the settings cannot name that one either.
+    async fn provider_pauses(&self) -> StoreResult<Vec<PausedProvider>>;
 }
 
 /// Changes to providers.

@@ -15,7 +15,7 @@ use settle_engine::acts::hint;
 use settle_engine::pauses;
 use settle_engine::providers::Station;
 use settle_provider::signing;
-use settle_store::{ProviderPause, Store, StoreResult};
+use settle_store::{PausedProvider, ProviderPause, Store, StoreResult};
 use utoipa::{IntoResponses, ToSchema};
 
 use super::OperatorState;
@@ -230,12 +230,12 @@ fn station<'a>(state: &'a OperatorState, ids: &PathIds) -> Result<&'a Station, A
 }
 
 /// The pauses, and the names of those who made them.
-struct Pauses(Vec<ProviderPause>, Names);
+struct Pauses(Vec<PausedProvider>, Names);
 
 impl Pauses {
     async fn read(store: &dyn Store) -> StoreResult<Pauses> {
         let pauses = store.provider_pauses().await?;
-        let names = Names::of(store, pauses.iter().map(|pause| pause.paused_by)).await?;
+        let names = Names::of(store, pauses.iter().filter_map(|pause| pause.paused_by)).await?;
         Ok(Pauses(pauses, names))
     }
 }
@@ -251,8 +251,8 @@ fn shown(station: &Station, Pauses(pauses, names): &Pauses) -> Shown {
         sandbox: station.is_sandbox(),
         instance: station.instance(),
         paused: pause.is_some(),
-        paused_by: pause.map(|pause| pause.paused_by),
-        paused_by_name: pause.and_then(|pause| names.find(pause.paused_by)),
-        paused_at: pause.map(|pause| pause.paused_at),
+        paused_by: pause.and_then(|pause| pause.paused_by),
+        paused_by_name: pause.and_then(|pause| names.find(pause.paused_by?)),
+        paused_at: pause.and_then(|pause| pause.paused_at),
     }
 }

@@ -2,17 +2,22 @@
 
 use std::collections::BTreeSet;
 
+use settle_domain::actor::Actor;
 use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
 
 use super::ScratchStore;
 use super::fixtures::{at, delivery, enqueue, merchant, page, record, settlement, unique_uuid};
 use super::payments::{create, payment};
-use crate::{Ask, DueTime, NewDelivery, Store, StoreError};
+use crate::{Ask, DueTime, NewDelivery, PausedProvider, ProviderPause, Store, StoreError};
 
 /// Makes every delivery one of another version.
 const DAMAGE_DELIVERIES: &str = "UPDATE deliveries SET event_type = 'settlement.failed'";
 /// Makes every payment one of another version.
 const DAMAGE_PAYMENTS: &str = "UPDATE payments SET state = 'weighed'";
+/// Makes two of three pauses those of another version: one by its provider's name, one by who made it.
+const DAMAGE_PAUSES: &str = "
+    UPDATE provider_pauses SET provider = 'Bank A' WHERE provider = 'bank-a';
+    UPDATE provider_pauses SET paused_by = 'robot:7' WHERE provider = 'bank-b'";
 
 /// What the delivery tells of is not made up.
 pub async fn an_event_type_of_another_version_is_unexpected(scratch: &ScratchStore) {
@@ -54,6 +59,27 @@ pub async fn a_payment_that_cannot_be_read_does_not_keep_others_from_being_claim
     assert_eq!(unreadable, [(one, damaged.payment_id)]);
     let left_out = store.payment_claim(&asks, &unreadable, DueTime::by(at(1))).await.unwrap();
     assert!(left_out.unreadable.is_empty() && left_out.found.len() == 2);
+}
+
+/// Neither are the pauses of others lost, nor does the provider go on: nobody has said that it may.
+pub async fn a_pause_that_cannot_be_read_holds_and_so_do_others(scratch: &ScratchStore) {
+    let store = scratch.alone();
+    let mut tx = store.begin().await.unwrap();
+    for name in ["bank-a", "bank-b", "bank-c"] {
+        let provider = name.parse().unwrap();
+        tx.provider_pause(&ProviderPause { provider, paused_by: Actor::Command, paused_at: at(1) })
+            .await
+            .unwrap();
+    }
+    tx.commit().await.unwrap();
+    scratch.execute(DAMAGE_PAUSES).await;
+    let paused = |name: &str, paused_by| PausedProvider {
+        provider: name.parse().unwrap(),
+        paused_by,
+        paused_at: Some(at(1)),
+    };
+    let expected = [paused("bank-b", None), paused("bank-c", Some(Actor::Command))];
+    assert_eq!(store.provider_pauses().await.unwrap(), expected);
 }
 
 /// A merchant with a notification that is due.

@@ -306,6 +306,7 @@ macro_rules! conformance_suite {
                 an_event_type_of_another_version_is_unexpected,
                 a_delivery_that_cannot_be_read_does_not_keep_others_from_being_claimed,
                 a_payment_that_cannot_be_read_does_not_keep_others_from_being_claimed,
+                a_pause_that_cannot_be_read_holds_and_so_do_others,
             }
         }
     };

@@ -3,7 +3,7 @@
 use settle_domain::actor::Actor;
 
 use super::fixtures::{at, unique_uuid};
-use crate::{ProviderPause, Store};
+use crate::{PausedProvider, ProviderPause, Store};
 
 /// A pause holds until somebody ends it, and names who made it first.
 pub async fn a_pause_holds_until_it_is_ended(store: &dyn Store) {
@@ -16,10 +16,15 @@ pub async fn a_pause_holds_until_it_is_ended(store: &dyn Store) {
         tx.provider_pause(pause).await.unwrap();
         tx.commit().await.unwrap();
     }
-    let of_provider = |pauses: Vec<ProviderPause>| {
+    let of_provider = |pauses: Vec<PausedProvider>| {
         pauses.into_iter().filter(|pause| pause.provider == provider).collect::<Vec<_>>()
     };
-    assert_eq!(of_provider(store.provider_pauses().await.unwrap()), [first]);
+    let paused = PausedProvider {
+        provider: provider.clone(),
+        paused_by: Some(first.paused_by),
+        paused_at: Some(first.paused_at),
+    };
+    assert_eq!(of_provider(store.provider_pauses().await.unwrap()), [paused]);
     for _ in 0..2 {
         let mut tx = store.begin().await.unwrap();
         tx.provider_resume(&provider).await.unwrap();

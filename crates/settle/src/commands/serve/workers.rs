@@ -109,7 +109,6 @@ pub(super) fn engine(
     let (tenancy, standing) = (keeper.tenant(), keeper.standing());
     let providers = means.providers.clone();
     tokio::spawn(introduce(providers.clone()));
-    let keeper = tokio::spawn(vital(keeper.run()));
     let watch = Watch::new(store.clone(), providers.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy));
     let reconciler = Reconciler::new(means.clone(), wake.clone(), Arc::new(SystemEntropy));
     let beside = [
@@ -128,13 +127,13 @@ pub(super) fn engine(
     };
     let pauses = tokio::spawn(vital(pauses::follow(providers, store, tell, stopped(stop.clone()))));
     let running = tokio::spawn(async move {
-        // Nothing is sent before it is known who is paused. The sender is dropped if the service stops first.
+        // Nothing is sent before it is known who is paused, and no shard is taken: its merchants would have
+        // nobody. The sender is dropped if the service stops first.
         if are_known.await.is_ok() {
+            let keeper = tokio::spawn(vital(keeper.run()));
             vital(Engine { means, wake }.run(tenancy, stopped(stop))).await;
-        } else {
-            drop(tenancy);
+            let _ = keeper.await;
         }
-        let _ = keeper.await;
         let _ = pauses.await;
         for worker in beside {
             let _ = worker.await;
@@ -174,4 +173,43 @@ async fn vital(part: impl Future<Output = ()> + Send) {
 fn give_up() {
     tracing::error!("a part of the service panicked: the process ends");
     std::process::exit(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use settle_store::conformance::ScratchStore;
+    use settle_testing::virtual_time::pass;
+    use settle_wiring::config;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn context(store: &ScratchStore, folder: &TempDir) -> Context {
+        let environment = vec![("SETTLE_DATA_DIR".to_owned(), folder.path().display().to_string())];
+        let config = config::load(None, &environment).unwrap().config;
+        let ring = settle_wiring::key_ring(&config, &SystemEntropy).unwrap();
+        Context { config, store: store.share(), ring }
+    }
+
+    /// Otherwise it would hold merchants whom nobody serves, and say that it serves them.
+    #[tokio::test(start_paused = true)]
+    async fn an_engine_that_does_not_know_the_pauses_takes_no_shards_until_it_does() {
+        let store = settle_store_sqlite::testing::scratch().await.migrated().await;
+        let folder = tempfile::tempdir().unwrap();
+        let context = context(&store, &folder);
+        store.execute("ALTER TABLE provider_pauses RENAME TO elsewhere").await;
+        let (stop, stopping) = watch::channel(false);
+        let wake = EngineWake::default();
+        let means = means(&context, Wake::default(), wake.clone()).unwrap();
+        let (running, mut standing) = engine(true, &context, means, wake, stopping).unwrap();
+        pass(Duration::from_secs(60)).await;
+        assert!(matches!(*standing.borrow(), Standing::Starting(_)), "{standing:?}");
+
+        store.execute("ALTER TABLE elsewhere RENAME TO provider_pauses").await;
+        standing.wait_for(|standing| *standing == Standing::Present).await.unwrap();
+        stop.send(true).unwrap();
+        running.await.unwrap();
+    }
 }
