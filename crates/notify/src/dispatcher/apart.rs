@@ -43,13 +43,21 @@ struct Own {
     rests_until: Instant,
     /// Failures in a row.
     failures: u32,
+    /// Whether the last failure was a refusal: the database was there, and does not take these.
+    is_refused: bool,
 }
 
 impl Apart {
     /// From now on, for a while, a merchant's outcomes are recorded apart.
     pub(super) fn begin(&mut self, merchant: MerchantId, now: Instant) {
-        let new =
-            || Own { outcomes: Vec::new(), is_under_way: false, until: now, rests_until: now, failures: 0 };
+        let new = || Own {
+            outcomes: Vec::new(),
+            is_under_way: false,
+            until: now,
+            rests_until: now,
+            failures: 0,
+            is_refused: false,
+        };
         self.merchants.entry(merchant).or_insert_with(new).until = now + APART;
     }
 
@@ -94,13 +102,20 @@ impl Apart {
     /// The outcomes that were taken are recorded.
     pub(super) fn recorded(&mut self, merchant: MerchantId, now: Instant) {
         if let Some(own) = self.ended(merchant) {
-            (own.failures, own.rests_until) = (0, now);
+            (own.failures, own.rests_until, own.is_refused) = (0, now, false);
         }
     }
 
     /// The outcomes that were taken are not recorded: they come first again, after a rest.
-    pub(super) fn put_back(&mut self, merchant: MerchantId, outcomes: Vec<Outcome>, now: Instant) {
+    pub(super) fn put_back(
+        &mut self,
+        merchant: MerchantId,
+        outcomes: Vec<Outcome>,
+        is_refused: bool,
+        now: Instant,
+    ) {
         if let Some(own) = self.ended(merchant) {
+            own.is_refused = is_refused;
             own.outcomes.splice(..0, outcomes);
             let rest = REST_FIRST.saturating_mul(2u32.saturating_pow(own.failures)).min(REST_MAX);
             (own.failures, own.rests_until) = (own.failures.saturating_add(1), now + rest);
@@ -117,6 +132,17 @@ impl Apart {
     /// Forgets merchants whose time is over and that have nothing left.
     pub(super) fn end(&mut self, now: Instant) {
         self.merchants.retain(|_, own| own.until > now || own.is_under_way || !own.outcomes.is_empty());
+    }
+
+    /// Removes the outcomes that the database refuses, of the merchants that are to go. What comes of theirs
+    /// later is tried at once.
+    pub(super) fn give_up(&mut self, goes: impl Fn(MerchantId) -> bool, now: Instant) -> Vec<Outcome> {
+        let refused = self.merchants.iter_mut().filter(|(merchant, own)| own.is_refused && goes(**merchant));
+        let given_up = refused.flat_map(|(_, own)| {
+            (own.failures, own.rests_until, own.is_refused) = (0, now, false);
+            std::mem::take(&mut own.outcomes)
+        });
+        given_up.collect()
     }
 
     /// Removes outcomes that the dispatcher must not record any more.

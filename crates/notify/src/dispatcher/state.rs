@@ -85,9 +85,15 @@ impl State {
         }
     }
 
-    /// Tells the keeper in which leaving shards nothing is under way any more.
-    pub(super) fn let_go(&self) {
+    /// Tells the keeper in which leaving shards nothing is under way any more. Outcomes that the database
+    /// refuses keep no shard: nobody would serve it meanwhile. Whoever gets it makes these attempts again.
+    pub(super) fn let_go(&mut self) {
         if self.holdings.is_leaving() {
+            let holdings = &self.holdings;
+            let goes = |merchant| !holdings.serves(merchant);
+            for Outcome { state, .. } in self.unrecorded.apart.give_up(goes, Instant::now()) {
+                self.lanes.forget(state.merchant_id, state.delivery.delivery_id);
+            }
             let occupied: BTreeSet<Shard> = self.lanes.at_work().map(Shard::of).collect();
             self.tenancy.let_go(self.holdings.departures_outside(&occupied));
         }
@@ -370,15 +376,16 @@ impl State {
             }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                if let StoreError::Unavailable(_) = error {
-                    tracing::info!(%merchant, %error, cause, "a merchant's outcomes wait");
-                } else {
+                let is_refused = !matches!(error, StoreError::Unavailable(_));
+                if is_refused {
                     let number = outcomes.len();
                     tracing::error!(%merchant, number, %error, cause, "a merchant's outcomes cannot be recorded");
                     metrics::counter!("settle_outcomes_refused_total").increment(1);
                     self.put_to_rest(merchant);
+                } else {
+                    tracing::info!(%merchant, %error, cause, "a merchant's outcomes wait");
                 }
-                self.unrecorded.apart.put_back(merchant, outcomes, now);
+                self.unrecorded.apart.put_back(merchant, outcomes, is_refused, now);
             }
         }
     }

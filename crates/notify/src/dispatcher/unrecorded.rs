@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(numbers(&taken), [1, 2, 3]);
         unrecorded.push(outcome(4));
         assert!(unrecorded.apart.take(now).is_none(), "one transaction a merchant at a time");
-        unrecorded.apart.put_back(merchant, taken, now);
+        unrecorded.apart.put_back(merchant, taken, false, now);
         let rested = unrecorded.apart.first_due().unwrap();
         assert!(rested > now && unrecorded.apart.take(now).is_none());
         assert_eq!(numbers(&unrecorded.apart.take(rested).unwrap()), [1, 2, 3, 4]);
