@@ -11,6 +11,7 @@
 //! | `serving` | it does the work of its share of the merchants |
 //! | `standing by` | another process does it on the same SQLite file; this one takes over when it ends |
 //! | `absent` | it cannot show in the database that it lives, so it must not work; after 15 s not ready |
+//! | `failing` | it may work, but a call that it cannot do without fails every time; after 15 s not ready |
 //!
 //! Anybody may ask, so a database that is ready is asked once a second, however many do; of one that is not,
 //! all who wait for an answer share it.
@@ -38,8 +39,8 @@ use crate::error::ApiError;
 
 /// How long the database may take to answer before the service counts as not ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a dispatcher may be absent: longer than it takes to find out that a connection has vanished, and
-/// to make another.
+/// How long a dispatcher may be absent or fail: longer than it takes to find out that a connection has
+/// vanished, and to make another.
 const ABSENT_MAX: Duration = Duration::from_secs(15);
 /// How long the recorder may write one transaction.
 const RECORDING_MAX: Duration = Duration::from_secs(5);
@@ -156,8 +157,14 @@ impl Health {
         if is_absent(self.dispatcher()) {
             return Some("the dispatcher is absent: it cannot show in the database that it lives");
         }
+        if is_failing(self.dispatcher()) {
+            return Some("the dispatcher is failing: the database does not do what it asks");
+        }
         if is_absent(self.engine()) {
             return Some("the engine is absent: it cannot show in the database that it lives");
+        }
+        if is_failing(self.engine()) {
+            return Some("the engine is failing: the database does not do what it asks");
         }
         None
     }
@@ -272,10 +279,12 @@ struct ReadinessSchema {
     /// Why it is not ready; only then.
     #[schema(value_type = String, required = false, examples("migrations are pending"))]
     reason: Option<String>,
-    /// Where the dispatcher of a process that sends stands: `starting`, `serving`, `standing by` or `absent`.
+    /// Where the dispatcher of a process that sends stands: `starting`, `serving`, `standing by`, `absent` or
+    /// `failing`.
     #[schema(value_type = String, required = false, examples("serving"))]
     dispatcher: Option<String>,
-    /// Where the engine of a process that settles stands: `starting`, `serving`, `standing by` or `absent`.
+    /// Where the engine of a process that settles stands: `starting`, `serving`, `standing by`, `absent` or
+    /// `failing`.
     #[schema(value_type = String, required = false, examples("serving"))]
     engine: Option<String>,
 }
@@ -332,8 +341,13 @@ async fn readyz(State(health): State<Health>) -> Response {
 fn is_absent(standing: Option<Standing>) -> bool {
     match standing {
         Some(Standing::Starting(since) | Standing::Absent(since)) => since.elapsed() > ABSENT_MAX,
-        Some(Standing::StandingBy | Standing::Present) | None => false,
+        Some(Standing::StandingBy | Standing::Failing(_) | Standing::Present) | None => false,
     }
+}
+
+/// Whether a keeper's tenant has failed for too long.
+fn is_failing(standing: Option<Standing>) -> bool {
+    matches!(standing, Some(Standing::Failing(since)) if since.elapsed() > ABSENT_MAX)
 }
 
 /// What operators read of where a keeper stands.
@@ -343,6 +357,7 @@ pub(crate) fn word(standing: Standing) -> &'static str {
         Standing::Present => "serving",
         Standing::StandingBy => "standing by",
         Standing::Absent(_) => "absent",
+        Standing::Failing(_) => "failing",
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,14 +19,15 @@ use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
 use settle_notify::notification::Notification;
 use settle_notify::sender::{Attempt, SendError, Transport};
 use settle_outbox::wake::Wake;
-use settle_shards::keeper::Keeper;
+use settle_shards::keeper::{Keeper, Standing};
 use settle_shards::leases::{ShardLeases, StoreLeases};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{
     Ask, Claims, DueMerchant, DueTime, Duty, Leases, NewDelivery, Presence, QueueDepth, Shard, ShardLease,
     StoreError, StoreResult,
 };
-use tokio::sync::mpsc;
+use settle_testing::virtual_time::pass;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,9 +42,10 @@ enum Step {
     Refused(MerchantId),
 }
 
-/// A queue that refuses a merchant's outcomes.
+/// A queue that refuses a merchant's outcomes, or claims.
 struct Refusing {
     queue: StoreQueue,
+    claims_fail: AtomicBool,
     refused: Mutex<Option<MerchantId>>,
     steps: mpsc::UnboundedSender<Step>,
 }
@@ -76,6 +78,9 @@ impl DeliveryQueue for Refusing {
     }
 
     async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims> {
+        if self.claims_fail.load(Ordering::SeqCst) {
+            return Err(StoreError::unexpected("permission denied for table webhook_endpoints"));
+        }
         self.queue.claim(asks, taken, due).await
     }
 
@@ -155,6 +160,7 @@ struct Node {
     shares: Arc<Shares>,
     steps: mpsc::UnboundedReceiver<Step>,
     released: mpsc::UnboundedReceiver<Shard>,
+    standing: watch::Receiver<Standing>,
 }
 
 impl Node {
@@ -163,7 +169,12 @@ impl Node {
         let entropy = Arc::new(SeededEntropy::new(1));
         let queue = StoreQueue::new(store.share(), entropy, AlerterWake::default());
         let (told, steps) = mpsc::unbounded_channel();
-        let queue = Arc::new(Refusing { queue, refused: Mutex::default(), steps: told });
+        let queue = Arc::new(Refusing {
+            queue,
+            claims_fail: AtomicBool::new(false),
+            refused: Mutex::default(),
+            steps: told,
+        });
         let (told, released) = mpsc::unbounded_channel();
         let leases = StoreLeases(store.share(), Duty::Dispatch);
         let shares = Arc::new(Shares { leases, share: AtomicUsize::new(ALL_SHARDS), released: told });
@@ -182,9 +193,10 @@ impl Node {
                 shutdown_timeout: TIMEOUT,
             },
         };
+        let standing = keeper.standing();
         tokio::spawn(dispatcher.run(keeper.tenant(), std::future::pending()));
         tokio::spawn(keeper.run());
-        Node { store, queue, shares, steps, released }
+        Node { store, queue, shares, steps, released, standing }
     }
 
     /// Two merchants of one shard.
@@ -221,7 +233,8 @@ impl Node {
     }
 }
 
-/// Otherwise nobody would serve the others of its shard: here nothing starts any more, and nobody else has it.
+/// Otherwise nobody would serve the others of its shard: here nothing starts any more, and nobody else has
+/// it.
 #[tokio::test(start_paused = true)]
 async fn outcomes_that_are_refused_do_not_keep_a_shard_that_leaves() {
     let mut node = Node::start().await;
@@ -239,4 +252,27 @@ async fn outcomes_that_are_refused_do_not_keep_a_shard_that_leaves() {
     node.until(Step::Refused(refused)).await;
     *node.queue.refused.lock().unwrap() = None;
     node.until(Step::Recorded(refused)).await;
+}
+
+/// The lease is renewed and looks find who is due; and yet nobody is served.
+#[tokio::test(start_paused = true)]
+async fn a_dispatcher_that_can_never_claim_says_so_until_it_can() {
+    let mut node = Node::start().await;
+    node.standing.wait_for(|standing| *standing == Standing::Present).await.unwrap();
+    pass(PATIENCE).await;
+    assert_eq!(*node.standing.borrow(), Standing::Present, "it has nothing to do");
+
+    let merchant = fixtures::merchant(&*node.store).await;
+    node.queue.claims_fail.store(true, Ordering::SeqCst);
+    node.notify(merchant).await;
+    let is_failing = |standing: &Standing| matches!(standing, Standing::Failing(_));
+    let failing = timeout(PATIENCE, node.standing.wait_for(is_failing)).await;
+    let failing = *failing.expect("it fails").unwrap();
+    pass(PATIENCE).await;
+    assert_eq!(*node.standing.borrow(), failing, "since the first time");
+
+    node.queue.claims_fail.store(false, Ordering::SeqCst);
+    node.until(Step::Recorded(merchant)).await;
+    let serving = node.standing.wait_for(|standing| *standing == Standing::Present);
+    timeout(PATIENCE, serving).await.expect("it serves").unwrap();
 }

@@ -36,6 +36,9 @@ pub enum Standing {
     Absent(Instant),
     /// Another process serves, and this one takes over when that one ends.
     StandingBy,
+    /// The shards that it holds are not served: since then something has failed that a tenant cannot do
+    /// without.
+    Failing(Instant),
     /// The shards that it holds are served.
     Present,
 }
@@ -176,7 +179,8 @@ impl Keeper {
                     tracing::info!(shards = leases.held.len(), share = leases.share, "shards are served");
                 }
                 self.publish();
-                self.stands(Standing::Present);
+                let failing = self.desks.iter().filter_map(|desk| desk.fails_since()).min();
+                self.stands(failing.map_or(Standing::Present, Standing::Failing));
             }
             Err(error) => {
                 self.stands(Standing::Absent(Instant::now()));

@@ -28,6 +28,8 @@
 //!    ([`queue_fence`](settle_store::QueueWrites::queue_fence)).
 //! 3. When a shard leaves, it finishes there and [lets go](tenancy::Tenancy::let_go).
 //! 4. It drops its tenancy when it has stopped. The keeper gives the shards back after its last tenant.
+//!
+//! It may also say [since when it fails](tenancy::Tenancy::fails_since), so that `/readyz` tells.
 
 pub mod holdings;
 pub mod keeper;

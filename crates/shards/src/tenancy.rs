@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use settle_domain::ids::MerchantId;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::holdings::{Departure, Holdings};
 
@@ -55,6 +56,12 @@ impl Tenancy {
             self.0.tells_let_go.notify_one();
         }
     }
+
+    /// Says since when something fails without which the tenant serves nobody; `None` when nothing does. The
+    /// keeper shows it at its next renewal.
+    pub fn fails_since(&self, since: Option<Instant>) {
+        *self.0.fails_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
 }
 
 impl Drop for Tenancy {
@@ -70,6 +77,7 @@ pub(crate) struct Desk {
     told: Mutex<Told>,
     for_tenant: Notify,
     let_go: Mutex<BTreeSet<Departure>>,
+    fails_since: Mutex<Option<Instant>>,
     has_gone: AtomicBool,
     /// Both are shared by all tenants: the keeper looks at every desk when it is told.
     tells_let_go: Arc<Notify>,
@@ -83,6 +91,7 @@ impl Desk {
             told: Mutex::default(),
             for_tenant: Notify::new(),
             let_go: Mutex::default(),
+            fails_since: Mutex::default(),
             has_gone: AtomicBool::new(false),
             tells_let_go,
             tells_gone,
@@ -107,6 +116,10 @@ impl Desk {
 
     pub(crate) fn has_let_go(&self, departure: Departure) -> bool {
         self.has_gone() || self.let_go.lock().unwrap_or_else(PoisonError::into_inner).contains(&departure)
+    }
+
+    pub(crate) fn fails_since(&self) -> Option<Instant> {
+        *self.fails_since.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn has_gone(&self) -> bool {

@@ -31,9 +31,13 @@ pub(super) async fn print_metrics(State(state): State<OperatorState>) -> Respons
     metrics::gauge!("settle_recorder_busy_seconds").set(state.health.recording_for().as_secs_f64());
     if let Some(now) = state.health.dispatcher() {
         let at = Instant::now();
-        for standing in
-            [Standing::Starting(at), Standing::Present, Standing::StandingBy, Standing::Absent(at)]
-        {
+        for standing in [
+            Standing::Starting(at),
+            Standing::Present,
+            Standing::StandingBy,
+            Standing::Absent(at),
+            Standing::Failing(at),
+        ] {
             let is_it = f64::from(u8::from(word(standing) == word(now)));
             metrics::gauge!("settle_dispatcher_state", "state" => word(standing)).set(is_it);
         }

@@ -102,6 +102,13 @@ async fn readyz_says_where_the_dispatcher_stands(setup: Setup) {
     assert_eq!((answer.status, answer.json()["dispatcher"].as_str()), (503, Some("absent")));
     let reason = "the dispatcher is absent: it cannot show in the database that it lives";
     assert_eq!(answer.json()["reason"].as_str(), Some(reason));
+    stands.send_replace(Standing::Failing(Instant::now()));
+    assert_eq!(operator.get("/readyz").await.ok(), ready("failing"), "it may succeed at once");
+    stands.send_replace(Standing::Failing(Instant::now() - Duration::from_secs(16)));
+    let answer = operator.get("/readyz").await;
+    assert_eq!((answer.status, answer.json()["dispatcher"].as_str()), (503, Some("failing")));
+    let reason = "the dispatcher is failing: the database does not do what it asks";
+    assert_eq!(answer.json()["reason"].as_str(), Some(reason));
 }
 
 /// A full disk is not to be had in a test; a session that may only read refuses writes as well.

@@ -62,7 +62,7 @@ pub(super) struct Row {
 /// A call under way. It ends with what its answer changes.
 pub(super) type Made = BoxFuture<'static, Answer>;
 /// What an answer changes, and when the call is due again.
-pub(super) type Answer = Box<dyn FnOnce(&mut State, &'static str) -> Instant + Send>;
+pub(super) type Answer = Box<dyn FnOnce(&mut State, Call) -> Instant + Send>;
 
 static RECORD: Row = Row {
     purpose: "to record outcomes",
@@ -74,15 +74,15 @@ static RECORD: Row = Row {
         let (queue, now) = (state.parts.queue.clone(), state.now());
         let recording = async move {
             let recorded = within(CALL_TIMEOUT, queue.record(&outcomes, now)).await;
-            let answer: Answer = Box::new(move |state, purpose| {
+            let answer: Answer = Box::new(move |state, call| {
                 let outcomes = Arc::unwrap_or_clone(outcomes);
                 match recorded {
                     Ok(recorded) => {
-                        state.schedule.succeeded();
+                        state.schedule.succeeded(call);
                         state.recorded(outcomes, &recorded);
                     }
                     Err(error @ StoreError::Unavailable(_)) => {
-                        state.schedule.failed(&error, purpose);
+                        state.schedule.failed(call, &error, call.row().purpose);
                         state.unrecorded.put_back(outcomes);
                     }
                     Err(error) => state.refused(outcomes, &error),
@@ -208,10 +208,11 @@ fn call<T: Send + 'static>(
 ) -> Made {
     async move {
         let given = within(CALL_TIMEOUT, asked).await;
-        let answer: Answer = Box::new(move |state, purpose| {
-            let given = given.inspect_err(|error| state.schedule.failed(error, purpose)).ok();
+        let answer: Answer = Box::new(move |state, call| {
+            let given =
+                given.inspect_err(|error| state.schedule.failed(call, error, call.row().purpose)).ok();
             if given.is_some() {
-                state.schedule.succeeded();
+                state.schedule.succeeded(call);
             }
             answer(state, given)
         });

@@ -34,6 +34,8 @@ impl Call {
         Call::Refresh,
         Call::Measure,
     ];
+    /// Those without which nobody is served.
+    const VITAL: [Call; 3] = [Call::Record, Call::Look, Call::Claim];
 }
 
 /// The times of all calls.
@@ -50,12 +52,14 @@ pub(super) struct Schedule {
 struct Timing {
     is_under_way: bool,
     due: Instant,
+    /// Since when it has failed every time.
+    fails_since: Option<Instant>,
 }
 
 impl Schedule {
     /// Every call is due now.
     pub(super) fn new(now: Instant) -> Schedule {
-        let timings = [Timing { is_under_way: false, due: now }; Call::ALL.len()];
+        let timings = [Timing { is_under_way: false, due: now, fails_since: None }; Call::ALL.len()];
         Schedule { timings, failures: 0, rests_until: now }
     }
 
@@ -98,16 +102,29 @@ impl Schedule {
     }
 
     /// The database has answered.
-    pub(super) fn succeeded(&mut self) {
+    pub(super) fn succeeded(&mut self, call: Call) {
         self.failures = 0;
+        self.timing(call).fails_since = None;
+    }
+
+    /// Since when a call has failed without which nobody is served, although others may succeed. One that is
+    /// not wanted any more does not fail.
+    pub(super) fn fails_since(&mut self, is_wanted: impl Fn(Call) -> bool) -> Option<Instant> {
+        for call in Call::VITAL {
+            if !self.is_under_way(call) && !is_wanted(call) {
+                self.timing(call).fails_since = None;
+            }
+        }
+        Call::VITAL.into_iter().filter_map(|call| self.timings[call as usize].fails_since).min()
     }
 
     /// A call failed: the dispatcher asks nothing more of the database for a while.
-    pub(super) fn failed(&mut self, error: &StoreError, purpose: &'static str) {
+    pub(super) fn failed(&mut self, call: Call, error: &StoreError, purpose: &'static str) {
         let backoff = BACKOFF_FIRST.saturating_mul(2u32.saturating_pow(self.failures)).min(BACKOFF_MAX);
         self.failures = self.failures.saturating_add(1);
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::warn!(%error, cause, ?backoff, "the dispatcher failed {purpose}");
+        self.timing(call).fails_since.get_or_insert(Instant::now());
         self.rests_until = Instant::now() + backoff;
         for timing in &mut self.timings {
             timing.due = timing.due.max(self.rests_until);
@@ -124,7 +141,7 @@ mod tests {
         let now = Instant::now();
         let mut schedule = Schedule::new(now);
         let away = StoreError::Unavailable("away".into());
-        schedule.failed(&away, "to look");
+        schedule.failed(Call::Look, &away, "to work");
         assert!(Call::ALL.iter().all(|call| schedule.due(*call) == now + BACKOFF_FIRST));
         schedule.hurry(Call::Look);
         assert_eq!(
@@ -133,10 +150,10 @@ mod tests {
             "nobody hurries a database that has failed"
         );
         for _ in 0..10 {
-            schedule.failed(&away, "to look");
+            schedule.failed(Call::Look, &away, "to work");
         }
         assert_eq!(schedule.due(Call::Record), now + BACKOFF_MAX);
-        schedule.succeeded();
+        schedule.succeeded(Call::Look);
         schedule.hurry(Call::Look);
         assert_eq!(schedule.due(Call::Look), now);
     }
@@ -152,5 +169,27 @@ mod tests {
         assert_eq!(schedule.due(Call::Claim), now + Duration::from_secs(1));
         schedule.put_off(Call::Claim, now);
         assert_eq!(schedule.due(Call::Claim), now + Duration::from_secs(1), "it is due later anyway");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_fails_until_it_succeeds_or_nobody_wants_it_whatever_others_do() {
+        let now = Instant::now();
+        let mut schedule = Schedule::new(now);
+        let away = StoreError::Unavailable("away".into());
+        assert_eq!(schedule.fails_since(|_| true), None);
+        schedule.failed(Call::Claim, &away, "to work");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        schedule.failed(Call::Claim, &away, "to work");
+        schedule.succeeded(Call::Look);
+        assert_eq!(schedule.fails_since(|_| true), Some(now), "since the first time");
+        schedule.succeeded(Call::Claim);
+        assert_eq!(schedule.fails_since(|_| true), None);
+        schedule.failed(Call::Record, &away, "to work");
+        schedule.begun(Call::Record);
+        assert!(schedule.fails_since(|_| false).is_some(), "it is being tried again");
+        schedule.ended(Call::Record, now);
+        assert_eq!(schedule.fails_since(|_| false), None, "there is nothing left to record");
+        schedule.failed(Call::Measure, &away, "to work");
+        assert_eq!(schedule.fails_since(|_| true), None, "everybody is served without it");
     }
 }

@@ -92,6 +92,7 @@ impl Service {
             }
         }
         self.state.let_go();
+        self.state.tell_failing();
         let calls = Call::ALL.into_iter().filter(|call| self.wants(*call));
         let calls = calls.map(|call| self.state.schedule.due(call));
         // The loop goes round at least this often, whatever the calls say.
@@ -110,7 +111,7 @@ impl Service {
     async fn take_answer(&mut self, ended: Result<(Call, Answer), JoinError>) {
         match ended.map_err(JoinError::try_into_panic) {
             Ok((call, answer)) => {
-                let due = answer(&mut self.state, call.row().purpose);
+                let due = answer(&mut self.state, call);
                 self.state.schedule.ended(call, due);
             }
             Err(Ok(panic)) => std::panic::resume_unwind(panic),

@@ -99,6 +99,13 @@ impl State {
         }
     }
 
+    /// Tells the keeper since when nobody is served, although the lease holds.
+    pub(super) fn tell_failing(&mut self) {
+        let wanted = Call::ALL.map(|call| (call.row().is_wanted)(self));
+        let since = self.schedule.fails_since(|call| wanted[call as usize]);
+        self.tenancy.fails_since(since);
+    }
+
     /// When the loop must go round again for something other than a call.
     pub(super) fn next_due(&self) -> Option<Instant> {
         // Not before the call may be made: while a failing database is left alone, the loop must not spin.
@@ -370,7 +377,7 @@ impl State {
         let Some(merchant) = outcomes.first().map(|outcome| outcome.state.merchant_id) else { return };
         match recorded {
             Ok(()) => {
-                self.schedule.succeeded();
+                self.schedule.succeeded(Call::RecordApart);
                 self.unrecorded.apart.recorded(merchant, now);
                 self.recorded(outcomes, &RecordedOutcomes::default());
             }
