@@ -10,7 +10,7 @@ use settle_notify::alerts::{AlertSender, AlertTransport, Alerter, AlerterWake, S
 use settle_notify::dispatcher::lanes::InFlightLimits;
 use settle_notify::dispatcher::queue::StoreQueue;
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
-use settle_notify::guard::{DnsResolver, Guard, GuardPolicy, RESOLVE_TIMEOUT};
+use settle_notify::guard::{DnsResolver, Guard, GuardPolicy};
 use settle_notify::sender::{Sender, Transport};
 use settle_outbox::wake::Wake;
 use settle_shards::keeper::Keeper;
@@ -24,7 +24,8 @@ use crate::system::{SystemClock, SystemEntropy};
 /// The guard, which judges webhook URLs.
 pub fn guard(config: &Config) -> Result<Guard, WiringError> {
     let webhook = &config.webhook;
-    let resolver = DnsResolver::new(&webhook.nameservers, RESOLVE_TIMEOUT).map_err(WiringError::Resolver)?;
+    let limit = DnsResolver::limit_within(webhook.timeout);
+    let resolver = DnsResolver::new(&webhook.nameservers, limit).map_err(WiringError::Resolver)?;
     let policy = GuardPolicy {
         allow_networks: webhook.allow_networks.clone(),
         allow_unresolved: webhook.allow_unresolved,
@@ -123,4 +124,36 @@ pub(crate) fn extra_roots(config: &Config) -> Result<Vec<u8>, WiringError> {
         return Err(refused(format!(" has no certificate: no line begins with {begins}")));
     }
     Ok(pem)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use settle_domain::ids::DeliveryId;
+    use settle_domain::time::Timestamp;
+    use settle_domain::webhook_secret::WebhookSecret;
+    use settle_notify::notification::Notification;
+    use settle_notify::sender::SendError;
+
+    use super::*;
+    use crate::config;
+
+    /// What keeps a merchant from being reached is ours, however short an attempt is.
+    #[tokio::test(start_paused = true)]
+    async fn a_name_server_that_is_silent_spends_no_attempt() {
+        let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let server = silent.local_addr().unwrap().to_string();
+        for time in ["1s", "2s", "5s", "10s"] {
+            let environment = [("NAMESERVERS", server.as_str()), ("TIMEOUT", time)];
+            let environment =
+                environment.map(|(name, value)| (format!("SETTLE_WEBHOOK__{name}"), value.to_owned()));
+            let config = config::load(None, &environment.to_vec()).unwrap().config;
+            let sender = sender(&config, guard(&config).unwrap()).unwrap();
+            let secret = WebhookSecret::parse("whsec".to_owned()).unwrap();
+            let notification = Notification::test(&secret, DeliveryId::NIL, Timestamp::from_micros(0));
+            let attempt = sender.attempt("https://merchant.example/hook", notification).await;
+            assert_eq!(attempt, Err(SendError::Resolver), "{time}");
+        }
+    }
 }

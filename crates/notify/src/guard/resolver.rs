@@ -29,14 +29,14 @@ use tokio::time::{Instant, timeout};
 
 use super::{Resolve, ResolveFault};
 
-/// How long resolving a name may take in all: both questions, aliases and repetitions.
+/// How long resolving a name may take in all, at most: both questions, aliases and repetitions.
 pub const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A name that every working DNS knows. "No such name" is an answer too.
 pub const PROBE_NAME: &str = "a.root-servers.net";
 
-/// How long the question for [`PROBE_NAME`] may take.
-const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the question for [`PROBE_NAME`] may take: so many fifths of the limit for a name.
+const PROBE_FIFTHS: u32 = 2;
 /// How long its answer holds: many names without an answer are one question.
 const PROBE_KEPT: Duration = Duration::from_secs(1);
 
@@ -61,8 +61,16 @@ pub struct DnsResolver {
 }
 
 impl DnsResolver {
+    /// The limit for a name in an exchange that may take so long in all. Even if the probe follows it, the
+    /// exchange has time left: otherwise name servers of ours that are away would look like an endpoint that
+    /// does not answer.
+    #[must_use]
+    pub fn limit_within(exchange: Duration) -> Duration {
+        RESOLVE_TIMEOUT.min(exchange / 2)
+    }
+
     /// A resolver that asks these name servers, or the system's if the list is empty, and takes no longer
-    /// than the limit for a name; the service gives [`RESOLVE_TIMEOUT`].
+    /// than the limit for a name; the service gives [`DnsResolver::limit_within`].
     ///
     /// It reads the system's servers once, here.
     pub fn new(nameservers: &[SocketAddr], limit: Duration) -> Result<Self, ResolveFault> {
@@ -125,7 +133,7 @@ impl Resolve for DnsResolver {
         {
             return is_away;
         }
-        let answer = timeout(PROBE_TIMEOUT, self.addresses(PROBE_NAME)).await;
+        let answer = timeout(self.limit * PROBE_FIFTHS / 5, self.addresses(PROBE_NAME)).await;
         let is_away = !matches!(answer, Ok(Ok(_) | Err(ResolveFault::NoRecords)));
         if is_away {
             tracing::warn!("our name servers do not answer: notifications to host names wait");
