@@ -1,5 +1,7 @@
 //! The ids of the master keys that this database has been used with, and the rows that need them.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use settle_domain::ids::{KeyId, MerchantId, OperatorId};
 use settle_domain::time::Timestamp;
@@ -9,12 +11,17 @@ use settle_store::{
     MasterKeyReads, MasterKeyUse, MasterKeyWrites, MerchantLock, ResealedKey, ResealedSecret, ResealedToken,
     SealedKind, StoreError, StoreResult, StoredKey, StoredToken,
 };
+use sqlx::Connection;
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::convert::{At, array, column, id, number, signed};
 use crate::error::store_error;
-use crate::{PostgresStore, PostgresTx, keys, operators};
+use crate::manners::limited;
+use crate::{PostgresStore, PostgresTx, START_TIMEOUT, keys, operators};
+
+/// How long it may take to count what needs each master key: minutes suffice for many millions of rows.
+const USES_TIMEOUT: Duration = Duration::from_mins(5);
 
 settle_store::statements! {
     cold "asked at start-up" LIST = "SELECT key_id FROM master_keys ORDER BY recorded_at, key_id";
@@ -64,7 +71,12 @@ impl MasterKeyReads for PostgresStore {
     }
 
     async fn master_key_uses(&self) -> StoreResult<Vec<MasterKeyUse>> {
-        let rows = sqlx::query(USES).fetch_all(&self.pool).await.map_err(store_error)?;
+        // It reads every row, and no node starts without the answer: the session's limits are for requests.
+        let mut connection = limited(START_TIMEOUT, self.unlimited.connect()).await.map_err(store_error)?;
+        let asked = sqlx::query(USES).fetch_all(&mut connection);
+        let rows = limited(USES_TIMEOUT, asked).await.map_err(store_error)?;
+        // Whether or not the server hears of it, the connection ends here.
+        let _ = limited(START_TIMEOUT, connection.close()).await;
         rows.iter().map(master_key_use).collect()
     }
 
