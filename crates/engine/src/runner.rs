@@ -33,7 +33,8 @@ const BACKOFF: Duration = Duration::from_secs(1);
 const LOOKED_MAX: usize = 65_536;
 /// Later than anybody waits: what is due then counts as due, because a clock has stepped.
 const WAIT_MAX: Duration = Duration::from_hours(2);
-/// How long lives may take to end when the engine is told to stop; what is cut off is looked up by the next.
+/// How long lives may take to end when the engine is told to stop, at most: a call to a provider ends within
+/// it. What is cut off is looked up by the next.
 pub const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// The parts an engine is made from.
@@ -42,6 +43,8 @@ pub struct Engine {
     pub means: Means,
     /// Who says that payments have come.
     pub wake: EngineWake,
+    /// How long it may take to stop, if that is less than [`SHUTDOWN_TIMEOUT`].
+    pub shutdown_timeout: Duration,
 }
 
 impl Engine {
@@ -49,6 +52,7 @@ impl Engine {
     pub async fn run(self, tenancy: Tenancy, stop: impl Future<Output = ()> + Send) {
         let mut stop = Box::pin(stop);
         let wake = self.wake.clone();
+        let stop_within = SHUTDOWN_TIMEOUT.min(self.shutdown_timeout);
         let mut runner = Runner::new(self.means, tenancy);
         loop {
             let may_have_more = runner.claim().await;
@@ -70,7 +74,7 @@ impl Engine {
             }
             runner.wake(wake.taken());
         }
-        let ended = timeout(SHUTDOWN_TIMEOUT, async {
+        let ended = timeout(stop_within, async {
             while let Some(ended) = runner.lives.join_next().await {
                 runner.end(ended);
                 runner.let_go();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use settle_domain::ids::{KeeperId, MerchantId, PaymentId};
 use settle_domain::payment::{PaymentOrder, StateName};
-use settle_engine::runner::Engine;
+use settle_engine::runner::{Engine, SHUTDOWN_TIMEOUT};
 use settle_provider::wire::OperationKind as Asked;
 use settle_shards::keeper::Keeper;
 use settle_shards::leases::{ShardLeases, StoreLeases};
@@ -55,9 +55,13 @@ impl Running {
     }
 
     fn under(world: &World, leases: Arc<dyn ShardLeases>) -> Running {
+        Running::stopping_within(SHUTDOWN_TIMEOUT, world, leases)
+    }
+
+    fn stopping_within(shutdown_timeout: Duration, world: &World, leases: Arc<dyn ShardLeases>) -> Running {
         let mut keeper = Keeper::new(leases, fixtures::unique_keeper_id(), LEASE);
         let tenancy = keeper.tenant();
-        let engine = Engine { means: world.means.clone(), wake: world.wake.clone() };
+        let engine = Engine { means: world.means.clone(), wake: world.wake.clone(), shutdown_timeout };
         let (stop, stopped) = oneshot::channel();
         let stopped = async {
             let _ = stopped.await;
@@ -350,13 +354,17 @@ async fn what_nobody_signalled_is_found_by_a_look() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_never_ends_does_not_hold_up_a_stop() {
-    let world = World::unserved(settle_store_sqlite::testing::scratch().await).await;
-    let payment = world.paying(&[Lie::Lost]).await;
-    world.desk.keep_back(Some(Asked::Payout));
-    let running = Running::start(&world);
-    world.desk.until(has_paid(1)).await;
-    let told_at = Instant::now();
-    running.stop().await;
-    assert_eq!(told_at.elapsed(), settle_engine::runner::SHUTDOWN_TIMEOUT);
-    assert_eq!(world.row(payment).await.standing.state, StateName::PayingOut, "the next one looks it up");
+    let short = Duration::from_secs(5);
+    for (allowed, taken) in [(Duration::from_hours(1), SHUTDOWN_TIMEOUT), (short, short)] {
+        let world = World::unserved(settle_store_sqlite::testing::scratch().await).await;
+        let payment = world.paying(&[Lie::Lost]).await;
+        world.desk.keep_back(Some(Asked::Payout));
+        let leases = Arc::new(StoreLeases(world.store.share(), Duty::Engine));
+        let running = Running::stopping_within(allowed, &world, leases);
+        world.desk.until(has_paid(1)).await;
+        let told_at = Instant::now();
+        running.stop().await;
+        assert_eq!(told_at.elapsed(), taken);
+        assert_eq!(world.row(payment).await.standing.state, StateName::PayingOut, "the next one looks it up");
+    }
 }

@@ -14,7 +14,7 @@ use settle_domain::seams::{Clock, SeededEntropy};
 use settle_domain::time::Timestamp;
 use settle_engine::life::{Corridors, Means};
 use settle_engine::providers::{Providers, Station};
-use settle_engine::runner::Engine;
+use settle_engine::runner::{Engine, SHUTDOWN_TIMEOUT};
 use settle_engine::wake::EngineWake;
 use settle_engine::writer::Writer;
 use settle_outbox::wake::Wake;
@@ -304,7 +304,7 @@ impl Node {
             let mut keeper = Keeper::new(leases, id, LEASE);
             let tenancy = keeper.tenant();
             let means = means(&life, &self.liars, &self.clock, &self.entropy, &self.wake);
-            let engine = Engine { means, wake: self.wake.clone() };
+            let engine = Engine { means, wake: self.wake.clone(), shutdown_timeout: SHUTDOWN_TIMEOUT };
             let mut stop = self.stop.clone();
             let stopped = async move {
                 let _ = stop.wait_for(|stop| *stop).await;

@@ -126,12 +126,13 @@ pub(super) fn engine(
         let _ = known.send(());
     };
     let pauses = tokio::spawn(vital(pauses::follow(providers, store, tell, stopped(stop.clone()))));
+    let shutdown_timeout = context.config.shutdown.timeout;
     let running = tokio::spawn(async move {
         // Nothing is sent before it is known who is paused, and no shard is taken: its merchants would have
         // nobody. The sender is dropped if the service stops first.
         if are_known.await.is_ok() {
             let keeper = tokio::spawn(vital(keeper.run()));
-            vital(Engine { means, wake }.run(tenancy, stopped(stop))).await;
+            vital(Engine { means, wake, shutdown_timeout }.run(tenancy, stopped(stop))).await;
             let _ = keeper.await;
         }
         let _ = pauses.await;
@@ -204,7 +205,7 @@ mod tests {
         let wake = EngineWake::default();
         let means = means(&context, Wake::default(), wake.clone()).unwrap();
         let (running, mut standing) = engine(true, &context, means, wake, stopping).unwrap();
-        pass(Duration::from_secs(60)).await;
+        pass(Duration::from_mins(1)).await;
         assert!(matches!(*standing.borrow(), Standing::Starting(_)), "{standing:?}");
 
         store.execute("ALTER TABLE elsewhere RENAME TO provider_pauses").await;
