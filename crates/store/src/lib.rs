@@ -231,7 +231,8 @@ pub trait Store: Reads {
     /// Asks the database whether it answers.
     async fn ping(&self) -> StoreResult<()>;
 
-    /// Writes a row as it is, to see whether the database accepts writes: a full disk still answers.
+    /// Writes to the disk what changes nothing, to see whether the database accepts writes: one whose disk is
+    /// full still answers.
     async fn write_probe(&self) -> StoreResult<()>;
 
     /// Brings the schema to this version. Several nodes may call it together.
