@@ -26,6 +26,8 @@ pub enum ApiError {
     Locked(RateLimited),
     /// The source of the request has given too many wrong credentials.
     Guessed(RateLimited),
+    /// The source of the request has too many under way.
+    Crowded(RateLimited),
     /// The request names no host, or more than one.
     InvalidHost,
     /// It is no request that can be read: the HTTP library refused it with this status.
@@ -164,7 +166,7 @@ pub enum LogLine {
     Own,
     /// One for many: a stranger can cause it at will, by a credential that does not hold.
     Shared,
-    /// None but at debug: it was no request.
+    /// None but at debug: it was no request, or its listener counts it.
     None,
 }
 
@@ -178,7 +180,7 @@ impl ApiError {
         };
         match self {
             Self::InvalidCredentials => plain(ErrorCode::InvalidCredentials),
-            Self::Locked(_) | Self::Guessed(_) => plain(ErrorCode::Locked),
+            Self::Locked(_) | Self::Guessed(_) | Self::Crowded(_) => plain(ErrorCode::Locked),
             Self::NotFound => plain(ErrorCode::NotFound),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, ErrorCode::NotFound),
             Self::InvalidHost | Self::InvalidBody(BodyFault::Unreadable) => plain(ErrorCode::InvalidBody),
@@ -212,7 +214,7 @@ impl ApiError {
             Self::AccessToken(_) => {
                 vec![(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"operator\""))]
             }
-            Self::Locked(limited) | Self::Guessed(limited) => {
+            Self::Locked(limited) | Self::Guessed(limited) | Self::Crowded(limited) => {
                 let (name, seconds) = (limited.name, limited.retry_after_seconds());
                 let text =
                     |value: String| HeaderValue::try_from(value).unwrap_or(HeaderValue::from_static(""));
@@ -248,7 +250,7 @@ impl IntoResponse for ApiError {
         response.headers_mut().extend(self.headers());
         let log_line = match self {
             Self::InvalidCredentials | Self::AccessToken(_) | Self::Guessed(_) => LogLine::Shared,
-            Self::Unreadable(_) => LogLine::None,
+            Self::Unreadable(_) | Self::Crowded(_) => LogLine::None,
             _ => LogLine::Own,
         };
         let wording = match &self {
@@ -270,6 +272,7 @@ impl IntoResponse for ApiError {
             Self::InvalidCredentials
             | Self::Locked(_)
             | Self::Guessed(_)
+            | Self::Crowded(_)
             | Self::NotFound
             | Self::MethodNotAllowed
             | Self::InvalidHost

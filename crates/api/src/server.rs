@@ -18,12 +18,15 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 
+mod callers;
 mod places;
 mod unread;
 mod unreadable;
 mod watched;
 
 use crate::http::{Proxies, Source, Tally};
+pub(crate) use callers::Crowded;
+use callers::{Caller, Callers};
 use places::{Place, Places};
 use unread::UnreadLimit;
 use unreadable::Refined;
@@ -35,10 +38,10 @@ use watched::{Watched, WatchedBody};
 pub struct ServerLimits {
     /// How many connections the listener serves at once.
     pub connections_max: usize,
-    /// How many of them one source may have.
+    /// How many of them one source may have, or requests under way if it comes through a proxy.
     pub connections_per_source: usize,
-    /// Proxies: the limit of a source does not hold for their connections, and they name the source of each
-    /// request.
+    /// Proxies: the limit of a source does not hold for their connections, but for the source that they name
+    /// with each request.
     pub proxies: Proxies,
     /// How long a client may take to send the head of a request.
     pub header_timeout: Duration,
@@ -75,6 +78,7 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) {
     let places = Places::new(limits.connections_max, limits.connections_per_source, limits.proxies.clone());
+    let callers = Callers::new(limits.connections_max, limits.connections_per_source, limits.proxies.clone());
     let refused = Tally::new("connections of sources that have too many were refused");
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
@@ -105,7 +109,7 @@ pub async fn serve(
         };
         let stream = Watched::new(UnreadLimit::new(stream, limits.write_timeout), place.clone());
         let stream = Refined::new(stream, router.clone(), Source::of(peer));
-        let service = service(router.clone(), place.clone(), peer, limits.proxies.clone());
+        let service = service(router.clone(), place.clone(), peer, callers.clone());
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
             tokio::select! {
@@ -158,12 +162,11 @@ fn service(
     router: Router,
     place: Place,
     peer: IpAddr,
-    proxies: Proxies,
+    callers: Callers,
 ) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
     let router = TowerToHyperService::new(router);
     service_fn(move |request: Request<Incoming>| {
-        let (router, place) = (router.clone(), place.clone());
-        let source = proxies.source(peer, request.headers());
+        let (router, place, callers) = (router.clone(), place.clone(), callers.clone());
         async move {
             if !place.work() {
                 // Another connection has taken the place: this one ends.
@@ -174,8 +177,13 @@ fn service(
                 return Ok(head_too_long());
             }
             let mut request = request.map(|body| WatchedBody::new(body, place.clone()));
+            let Caller { source, share } = callers.caller(peer, request.headers());
             request.extensions_mut().insert(source);
+            if let Err(crowded) = share {
+                request.extensions_mut().insert(crowded);
+            }
             let response = router.call(request).await;
+            drop(share);
             place.answer();
             response
         }

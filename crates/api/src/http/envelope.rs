@@ -23,7 +23,7 @@ use super::source::Source;
 use super::tally::Tally;
 use crate::error::{ApiError, ErrorBody, LogLine};
 use crate::language::Messages;
-use crate::server::Unreadable;
+use crate::server::{Crowded, Unreadable};
 
 /// How long an answer 429 takes to leave. A client that asks again at once, whatever `Retry-After` says, can
 /// so not keep the service busy with refusals.
@@ -117,6 +117,9 @@ pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next
 async fn answer(state: &EnvelopeState, request: Request, next: Next) -> Response {
     if let Some(Unreadable(status)) = request.extensions().get() {
         return ApiError::Unreadable(*status).into_response();
+    }
+    if let Some(Crowded(limited)) = request.extensions().get() {
+        return ApiError::Crowded(*limited).into_response();
     }
     if !names_one_host(&request) {
         return ApiError::InvalidHost.into_response();

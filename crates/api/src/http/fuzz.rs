@@ -94,8 +94,8 @@ proptest! {
         let headers = headers(&header::HeaderName::from_static("x-forwarded-for"), &texts);
         let proxies = Proxies::new(&["10.0.0.0/8".parse().expect("a network")]);
         let stranger = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 9));
-        prop_assert_eq!(proxies.source(stranger, &headers), Source::of(stranger));
-        let source = proxies.source(PROXY, &headers).to_string();
+        prop_assert_eq!(proxies.origin(stranger, &headers).source, Source::of(stranger));
+        let source = proxies.origin(PROXY, &headers).source.to_string();
         prop_assert!(source == PROXY.to_string() || texts.iter().any(|text| !text.is_empty()), "{}", source);
     }
 

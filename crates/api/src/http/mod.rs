@@ -30,6 +30,6 @@ pub use path::PathIds;
 pub use query::{Paging, PagingParameters, Parameters};
 pub use rate_limit::RateLimiter;
 pub use shares::{Share, Shares};
-pub use source::{Proxies, Source};
+pub use source::{Origin, Proxies, Source};
 pub use success::{json, no_store, serialized};
 pub use tally::Tally;

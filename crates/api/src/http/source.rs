@@ -50,6 +50,15 @@ impl Display for Source {
     }
 }
 
+/// Where a request comes from, and whether a proxy forwards it for somebody who is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The source.
+    pub source: Source,
+    /// Whether a proxy names it.
+    pub is_forwarded: bool,
+}
+
 /// The networks of the proxies whose `X-Forwarded-For` the service believes. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Proxies(Arc<[IpNet]>);
@@ -70,9 +79,9 @@ impl Proxies {
 
     /// Where a request comes from that arrived on a connection of this peer.
     #[must_use]
-    pub fn source(&self, peer: IpAddr, headers: &HeaderMap) -> Source {
+    pub fn origin(&self, peer: IpAddr, headers: &HeaderMap) -> Origin {
         if !self.contain(peer) {
-            return Source::of(peer);
+            return Origin { source: Source::of(peer), is_forwarded: false };
         }
         let lines = headers.get_all(FORWARDED_FOR).into_iter().rev();
         let entries = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
@@ -85,7 +94,7 @@ impl Proxies {
                 break;
             }
         }
-        Source::of(nearest)
+        Origin { source: Source::of(nearest), is_forwarded: !self.contain(nearest) }
     }
 }
 
@@ -101,10 +110,24 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    fn source(peer: &str, forwarded: &[&'static str]) -> String {
+    fn origin(peer: &str, forwarded: &[&'static str]) -> Origin {
         let proxies = Proxies::new(&["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()]);
         let lines = forwarded.iter().map(|line| (FORWARDED_FOR, HeaderValue::from_static(line)));
-        proxies.source(peer.parse().unwrap(), &lines.collect()).to_string()
+        proxies.origin(peer.parse().unwrap(), &lines.collect())
+    }
+
+    fn source(peer: &str, forwarded: &[&'static str]) -> String {
+        origin(peer, forwarded).source.to_string()
+    }
+
+    #[test]
+    fn a_proxy_forwards_for_others_and_asks_on_its_own_account() {
+        assert!(origin("10.1.1.1", &["198.51.100.1"]).is_forwarded);
+        for (peer, forwarded) in
+            [("10.1.1.1", &[][..]), ("10.1.1.1", &["10.2.3.4"]), ("192.0.2.7", &["198.51.100.1"])]
+        {
+            assert!(!origin(peer, forwarded).is_forwarded, "{peer} {forwarded:?}");
+        }
     }
 
     #[test]

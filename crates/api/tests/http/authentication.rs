@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 
 use serde_json::json;
 use settle_api::Guessing;
+use settle_api::http::Proxies;
 use settle_domain::time::Timestamp;
 
 use crate::answer::Answer;
@@ -28,6 +29,7 @@ on_both_stores! {
     a_key_in_the_query_string_is_not_looked_at,
     a_key_looks_like_sk_and_hexadecimal_digits,
     too_many_wrong_keys_are_a_429_and_a_right_key_still_works,
+    wrong_keys_behind_a_proxy_cost_their_source_alone,
     what_is_no_key_is_always_a_401,
 }
 
@@ -311,6 +313,27 @@ async fn too_many_wrong_keys_are_a_429_and_a_right_key_still_works(mut setup: Se
     merchant.service.revoke(merchant.key_id).await;
     let refused = merchant.get("/v1/webhook").await.status;
     assert!([401, 429].contains(&refused), "{refused}");
+}
+
+async fn wrong_keys_behind_a_proxy_cost_their_source_alone(mut setup: Setup) {
+    setup.limits.guessing = Guessing { per_second: NonZeroU32::new(1), burst: NonZeroU32::new(5).unwrap() };
+    setup.server.proxies = Proxies::new(&["127.0.0.0/8".parse().unwrap()]);
+    let service = setup.start().await;
+    let guess = async |source: &str, number: u8| {
+        let ask = service.ask("GET", "/v1/webhook").header("x-forwarded-for", source);
+        ask.header("authorization", &wrong_key(number)).send().await
+    };
+    let mut last = guess("192.0.2.1", 0).await;
+    for number in 1..100 {
+        if last.status == 429 {
+            break;
+        }
+        last = guess("192.0.2.1", number).await;
+    }
+    last.refused(429, "locked");
+    for number in 0..5 {
+        assert_unauthorized(&guess("192.0.2.2", number).await, "its own guesses");
+    }
 }
 
 /// It costs no look into the database, so it costs no guess.

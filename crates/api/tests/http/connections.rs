@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use settle_api::http::Proxies;
 
 use crate::contract::Contract;
 use crate::merchant::Merchant;
@@ -21,6 +22,7 @@ on_both_stores! {
     who_does_not_read_gives_its_place_to_who_asks,
     a_source_gives_places_of_its_own,
     a_source_for_which_handlers_work_gets_no_more_connections,
+    a_source_behind_a_proxy_has_as_many_requests_as_it_may_have_connections,
     few_urls_of_a_merchant_are_judged_at_once,
     a_refused_body_is_drained_so_that_the_answer_arrives,
     a_host_is_named_once,
@@ -160,6 +162,30 @@ async fn a_source_for_which_handlers_work_gets_no_more_connections(mut setup: Se
     gate.open.notify_one();
     put.await.expect("an answer").ok();
     merchant.get("/v1/webhook").await.ok();
+}
+
+async fn a_source_behind_a_proxy_has_as_many_requests_as_it_may_have_connections(mut setup: Setup) {
+    let gate = std::sync::Arc::new(Gate::default());
+    setup.resolver = Some(gate.clone());
+    setup.server.connections_per_source = 1;
+    setup.server.proxies = Proxies::new(&["127.0.0.0/8".parse().unwrap()]);
+    let merchant = setup.merchant().await;
+    let ask = |method: &str, source: &str| {
+        merchant.ask(method, "/v1/webhook").header("x-forwarded-for", &format!("10.0.0.1, {source}"))
+    };
+    let body = json!({ "webhook_url": "https://merchant.example/", "webhook_secret": "hush" });
+    let put = tokio::spawn(ask("PUT", "192.0.2.1").json(&body).send());
+    gate.asked.notified().await;
+    let refused = ask("GET", "192.0.2.1").send().await;
+    refused.refused(429, "locked");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let policy = "\"source\";q=1;qu=\"concurrent-requests\"";
+    assert_eq!(refused.header("ratelimit-policy"), Some(policy));
+    ask("GET", "192.0.2.2").send().await.ok();
+    merchant.get("/v1/webhook").await.ok();
+    gate.open.notify_one();
+    put.await.expect("an answer").ok();
+    ask("GET", "192.0.2.1").send().await.ok();
 }
 
 /// Their name servers are silent: other merchants find places all the same.
