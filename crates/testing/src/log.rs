@@ -1,4 +1,4 @@
-//! What a thread logs.
+//! What a thread logs, and the fields of the spans in which it does.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,18 @@ pub struct Log {
 impl Log {
     /// Messages of this level and graver ones, of modules whose path begins so.
     pub fn of(level: Level, target: &'static str) -> Log {
-        let messages = Messages { level, target, kept: Arc::default() };
+        let messages = Messages { level, target, kept: Arc::default(), fields: Arc::default() };
         Log { _guard: tracing::subscriber::set_default(messages.clone()), messages }
     }
 
     /// What was logged since the last call.
     pub fn taken(&self) -> Vec<String> {
         std::mem::take(&mut self.messages.kept())
+    }
+
+    /// The fields that spans began with since the last call, each as `name=value`.
+    pub fn fields_taken(&self) -> Vec<String> {
+        std::mem::take(&mut self.messages.fields())
     }
 }
 
@@ -32,11 +37,25 @@ struct Messages {
     level: Level,
     target: &'static str,
     kept: Arc<Mutex<Vec<String>>>,
+    fields: Arc<Mutex<Vec<String>>>,
 }
 
 impl Messages {
     fn kept(&self) -> MutexGuard<'_, Vec<String>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fields(&self) -> MutexGuard<'_, Vec<String>> {
+        self.fields.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps the fields of a span.
+struct Fields<'a>(&'a Messages);
+
+impl Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.fields().push(format!("{}={value:?}", field.name()));
     }
 }
 
@@ -53,7 +72,8 @@ impl Subscriber for Messages {
         *metadata.level() <= self.level && metadata.target().starts_with(self.target)
     }
 
-    fn new_span(&self, _span: &Attributes<'_>) -> Id {
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        span.record(&mut Fields(self));
         Id::from_u64(1)
     }
 

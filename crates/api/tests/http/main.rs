@@ -44,6 +44,7 @@ mod errors;
 mod forgery;
 mod languages;
 mod limits;
+mod log;
 mod merchant;
 mod operator;
 mod privacy;
