@@ -46,7 +46,6 @@ pub mod pauses;
 pub mod providers;
 pub mod reconcile;
 pub mod runner;
-mod unreadable;
 pub mod wake;
 pub mod watch;
 pub mod words;

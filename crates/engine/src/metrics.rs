@@ -34,7 +34,7 @@ pub fn describe() {
         "settle_payments_unreadable",
         "Payments that this process cannot read, and leaves alone until somebody mends them."
     );
-    gauge!("settle_payments_unreadable").set(0.0);
+    show_unreadable(0);
     for kind in OperationKind::ALL {
         for class in Class::ALL {
             let labels = [("kind", kind.as_str()), ("class", class.as_str())];
@@ -75,4 +75,9 @@ async fn count_once(store: &dyn Store, clock: &dyn Clock) -> StoreResult<()> {
         gauge!("settle_payments_oldest_seconds", "state" => state.as_str()).set(oldest.as_secs_f64());
     }
     Ok(())
+}
+
+/// Shows how many payments cannot be read.
+pub(crate) fn show_unreadable(number: u32) {
+    gauge!("settle_payments_unreadable").set(f64::from(number));
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use settle_domain::ids::{MerchantId, PaymentId};
 use settle_shards::holdings::Holdings;
 use settle_shards::tenancy::{Tenancy, Told};
+use settle_shards::unreadable::Unreadable;
 use settle_store::{Ask, CALL_TIMEOUT, DueTime, ShardLease, StoreError, StoreResult, within};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -18,7 +19,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::case::Case;
 use crate::hands::{Hands, MERCHANTS_MAX, Taken};
 use crate::life::{Means, live};
-use crate::unreadable::Unreadable;
 use crate::wake::EngineWake;
 
 mod claims;
@@ -93,7 +93,7 @@ struct Runner {
     tenancy: Tenancy,
     holdings: Arc<Holdings>,
     hands: Hands,
-    unreadable: Unreadable,
+    unreadable: Unreadable<PaymentId>,
     lives: JoinSet<PaymentId>,
     next_look: Instant,
     rests_until: Instant,
@@ -112,7 +112,7 @@ impl Runner {
             tenancy,
             holdings: Arc::new(Holdings::none(now)),
             hands,
-            unreadable: Unreadable::default(),
+            unreadable: Unreadable::none("payment", crate::metrics::show_unreadable),
             lives: JoinSet::new(),
             next_look: now,
             rests_until: now,

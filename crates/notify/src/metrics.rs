@@ -25,6 +25,10 @@ pub fn describe() {
         "Pending deliveries whose endpoint was cleared, in the whole database."
     );
     describe_gauge!("settle_deliveries_in_flight", "Attempts under way on this node.");
+    describe_gauge!(
+        "settle_deliveries_unreadable",
+        "Deliveries that this process cannot read, and leaves alone until somebody mends them."
+    );
     describe_counter!("settle_delivery_attempts_total", "Attempts that count, by outcome.");
     describe_counter!(
         "settle_delivery_faults_total",
@@ -64,4 +68,10 @@ pub fn describe() {
     for name in ["settle_deliveries_in_flight", "settle_deliveries_clearing"] {
         gauge!(name).set(0.0);
     }
+    show_unreadable(0);
+}
+
+/// Shows how many deliveries cannot be read.
+pub(crate) fn show_unreadable(number: u32) {
+    gauge!("settle_deliveries_unreadable").set(f64::from(number));
 }

@@ -10,6 +10,7 @@
 //! | [`keeper`] | shows that the process lives, renews its lease, hands shards over |
 //! | [`holdings`] | which shards are held, under which tokens, and until when |
 //! | [`tenancy`] | what a tenant is told, and what it tells the keeper |
+//! | [`unreadable`] | what a tenant cannot read, and leaves alone for a while |
 //!
 //! Merchants are spread over 64 shards by their id. The keeper renews the lease on its shards every second,
 //! by the database's clock, and holds as many as every other keeper; a shard gets a new token whenever it
@@ -35,3 +36,4 @@ pub mod holdings;
 pub mod keeper;
 pub mod leases;
 pub mod tenancy;
+pub mod unreadable;

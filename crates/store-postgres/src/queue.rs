@@ -194,7 +194,7 @@ impl QueueReads for PostgresStore {
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         let mut claims = Claims::default();
         for row in &rows {
-            claims.add(id(row, 0, MerchantId)?, claimed(row));
+            claims.add(id(row, 0, MerchantId)?, id(row, 1, DeliveryId)?, claimed(row));
         }
         Ok(claims)
     }

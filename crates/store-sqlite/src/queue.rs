@@ -120,11 +120,12 @@ impl QueueReads for SqliteStore {
             for merchants in merchants.chunks(at_once) {
                 let (by, beyond) = (due.by.as_micros(), due.beyond.as_micros());
                 let asked = (json_merchants(merchants), signed(number), by, &taken, beyond);
-                let read = |row: &Row<'_>| Ok((id(row, 0, MerchantId)?, claimed(row)));
-                for (merchant, row) in
+                let read =
+                    |row: &Row<'_>| Ok((id(row, 0, MerchantId)?, id(row, 3, DeliveryId)?, claimed(row)));
+                for (merchant, delivery, row) in
                     self.connections.read(|connection| connection.rows(CLAIM, asked, read))?
                 {
-                    claims.add(merchant, row);
+                    claims.add(merchant, delivery, row);
                 }
                 tokio::task::yield_now().await;
             }

@@ -174,17 +174,17 @@ pub struct Claimed {
 pub struct Claims {
     /// Deliveries that are due.
     pub found: Vec<Claimed>,
-    /// Merchants of deliveries that are due and that this version cannot read, and why not: an event that
-    /// only another version knows, or a damaged row. What others have due is found all the same.
-    pub unreadable: Vec<(MerchantId, StoreError)>,
+    /// Deliveries that are due and that this version cannot read, with their merchants, and why not: an event
+    /// that only another version knows, or a damaged row. What else is due is found all the same.
+    pub unreadable: Vec<(MerchantId, DeliveryId, StoreError)>,
 }
 
 impl Claims {
     /// Adds a row, whether or not it could be read.
-    pub fn add(&mut self, merchant: MerchantId, row: StoreResult<Claimed>) {
+    pub fn add(&mut self, merchant: MerchantId, delivery: DeliveryId, row: StoreResult<Claimed>) {
         match row {
             Ok(claimed) => self.found.push(claimed),
-            Err(error) => self.unreadable.push((merchant, error)),
+            Err(error) => self.unreadable.push((merchant, delivery, error)),
         }
     }
 }
@@ -221,8 +221,8 @@ pub trait QueueReads {
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>>;
 
-    /// The deliveries that are due, each merchant's first due first, without those already `taken`. It costs
-    /// the same with a thousand deliveries waiting as with a million.
+    /// The deliveries that are due, each merchant's first due first, without those already `taken` or known
+    /// to be unreadable. It costs the same with a thousand deliveries waiting as with a million.
     async fn queue_claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims>;
 
     /// How full the queue is, over all merchants. It costs the same with a million merchants as with one.

@@ -158,7 +158,7 @@ static CLAIM: Row = Row {
         if asks.is_empty() {
             return None;
         }
-        let taken = state.lanes.known_of(&asks);
+        let taken = state.taken(&asks);
         let (queue, due) = (state.parts.queue.clone(), state.due_within(Duration::ZERO));
         let asked = asks.clone();
         Some(call(async move { queue.claim(&asked, &taken, due).await }, move |state, found| {

@@ -1,6 +1,6 @@
 //! What the dispatcher remembers, and what each thing that happens changes in it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use settle_domain::time::Timestamp;
 use settle_outbox::wake::Woken;
 use settle_shards::holdings::Holdings;
 use settle_shards::tenancy::{Tenancy, Told};
+use settle_shards::unreadable::Unreadable;
 use settle_store::{
     Ask, Claimed, Claims, DUE_LAG, DeliveryState, DueMerchant, DueTime, QueueDepth, Shard, StoreError,
     StoreResult,
@@ -40,6 +41,7 @@ pub(super) struct State {
     pub(super) unrecorded: Unrecorded,
     due_soon: DueSoon,
     resting: Resting,
+    unreadable: Unreadable<DeliveryId>,
     pub(super) drained: Drained,
     /// Merchants with something due that other processes serve: these are to be woken.
     pub(super) others: BTreeSet<MerchantId>,
@@ -60,6 +62,7 @@ impl State {
             unrecorded: Unrecorded::none(now),
             due_soon: DueSoon::default(),
             resting: Resting::default(),
+            unreadable: Unreadable::none("delivery", crate::metrics::show_unreadable),
             drained: Drained::default(),
             others: BTreeSet::new(),
             look_start: 0,
@@ -189,6 +192,7 @@ impl State {
             self.lanes.forget_due(merchant);
         }
         self.drained.retain(|merchant| holdings.serves(merchant));
+        self.unreadable.keep(|merchant| holdings.serves(merchant));
         // Whoever has the shard now makes these attempts again.
         for Outcome { state, .. } in self.unrecorded.remove(|outcome| !holdings.holds(outcome.lease)) {
             self.lanes.forget(state.merchant_id, state.delivery.delivery_id);
@@ -234,19 +238,35 @@ impl State {
         }
     }
 
+    /// Deliveries of the given merchants that a claim must leave out: known ones, and those that rest because
+    /// they cannot be read.
+    pub(super) fn taken(&self, asks: &[Ask]) -> Vec<DeliveryId> {
+        let asked: HashSet<MerchantId> = asks.iter().map(|ask| ask.merchant_id).collect();
+        let unreadable = self.unreadable.resting().filter(|(_, merchant)| asked.contains(merchant));
+        let unreadable = unreadable.map(|(delivery, _)| delivery);
+        self.lanes.known_of(asks).into_iter().chain(unreadable).collect()
+    }
+
     /// A claim found deliveries that are due.
     pub(super) fn claimed(&mut self, asks: &[Ask], claims: Claims) {
         let Claims { found, unreadable } = claims;
         self.lanes.claimed(self.parts.wake.claim_ended(), asks, &found);
-        for (merchant, error) in unreadable {
-            let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::error!(%merchant, %error, cause, "a delivery that is due cannot be read: it is not sent");
+        for claimed in &found {
+            self.unreadable.was_read(claimed.delivery.delivery_id);
+        }
+        for (merchant, delivery, error) in unreadable {
             count_fault("unreadable");
-            self.put_to_rest(merchant);
+            if self.unreadable.rest(merchant, delivery, &error) {
+                // What stands behind it may be due as well: the next claim leaves it out.
+                self.serve(merchant);
+            } else {
+                self.put_to_rest(merchant);
+            }
         }
         self.forget_unserved(asks);
         for Ask { merchant_id, .. } in asks {
-            self.drained.claimed(*merchant_id, self.lanes.has_work(*merchant_id));
+            let has_more = self.lanes.has_work(*merchant_id) || self.unreadable.is_of(*merchant_id);
+            self.drained.claimed(*merchant_id, has_more);
         }
         for claimed in found {
             self.send(claimed);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use settle_domain::actor::Actor;
-use settle_domain::ids::{MerchantId, PaymentId, SettlementId};
+use settle_domain::ids::{DeliveryId, MerchantId, PaymentId, SettlementId};
 
 use super::ScratchStore;
 use super::fixtures::{at, delivery, enqueue, merchant, page, record, settlement, unique_uuid};
@@ -29,16 +29,26 @@ pub async fn an_event_type_of_another_version_is_unexpected(scratch: &ScratchSto
     assert!(matches!(read, Err(StoreError::Unexpected(_))), "{read:?}");
 }
 
-/// Neither the merchant's other deliveries nor those of others are held up.
+/// Neither the merchant's other deliveries nor those of others are held up: not even when as many cannot be
+/// read as are asked for, and stand before the others.
 pub async fn a_delivery_that_cannot_be_read_does_not_keep_others_from_being_claimed(scratch: &ScratchStore) {
     let store = scratch.alone();
-    let damaged = notified(store).await;
+    let (one, two) = (merchant(store).await, merchant(store).await);
+    let damaged = BTreeSet::from([notify(store, one, 1).await, notify(store, one, 1).await]);
     scratch.execute(DAMAGE_DELIVERIES).await;
-    let whole = notified(store).await;
-    let asks = [damaged, whole].map(|merchant_id| Ask { merchant_id, number: 2 });
-    let claims = store.queue_claim(&asks, &[], DueTime::by(at(1))).await.unwrap();
-    assert_eq!(claims.found.iter().map(|claimed| claimed.merchant_id).collect::<Vec<_>>(), [whole]);
-    assert_eq!(claims.unreadable.iter().map(|(merchant, _)| *merchant).collect::<Vec<_>>(), [damaged]);
+    let whole = BTreeSet::from([notify(store, one, 2).await, notify(store, two, 1).await]);
+    let asks = [one, two].map(|merchant_id| Ask { merchant_id, number: 2 });
+    let claims = store.queue_claim(&asks, &[], DueTime::by(at(2))).await.unwrap();
+    let unreadable: BTreeSet<DeliveryId> =
+        claims.unreadable.iter().map(|(_, delivery, _)| *delivery).collect();
+    assert_eq!(unreadable, damaged);
+    assert!(claims.unreadable.iter().all(|(merchant, ..)| *merchant == one));
+    assert_eq!(claims.found.iter().map(|claimed| claimed.merchant_id).collect::<Vec<_>>(), [two]);
+    let taken: Vec<DeliveryId> = unreadable.into_iter().collect();
+    let left_out = store.queue_claim(&asks, &taken, DueTime::by(at(2))).await.unwrap();
+    let found: BTreeSet<DeliveryId> =
+        left_out.found.iter().map(|claimed| claimed.delivery.delivery_id).collect();
+    assert!(left_out.unreadable.is_empty() && found == whole, "{left_out:?}");
 }
 
 /// Neither the merchant's other payments nor those of others are held up.
@@ -82,11 +92,11 @@ pub async fn a_pause_that_cannot_be_read_holds_and_so_do_others(scratch: &Scratc
     assert_eq!(store.provider_pauses().await.unwrap(), expected);
 }
 
-/// A merchant with a notification that is due.
-async fn notified(store: &dyn Store) -> MerchantId {
-    let merchant = merchant(store).await;
+/// A notification of a merchant, due at this second.
+async fn notify(store: &dyn Store, merchant: MerchantId, second: u64) -> DeliveryId {
     let id = SettlementId(unique_uuid());
-    record(store, &[settlement(merchant, id, at(1))]).await;
-    enqueue(store, &[NewDelivery { settlement_id: id, ..delivery(merchant, at(1)) }]).await;
-    merchant
+    record(store, &[settlement(merchant, id, at(second))]).await;
+    let new = NewDelivery { settlement_id: id, ..delivery(merchant, at(second)) };
+    enqueue(store, std::slice::from_ref(&new)).await;
+    new.delivery_id
 }
