@@ -1,4 +1,5 @@
-//! What the dispatcher does when the database gives rows that cannot be read.
+//! What the dispatcher does when the database refuses one merchant's outcomes or gives rows that cannot be
+//! read, and which dispatcher measures the queue.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,6 +22,8 @@ use queue::{Queue, delivery, merchant, start};
 
 /// Every shard.
 const ALL: std::ops::Range<i16> = 0..64;
+/// Longer than the dispatcher waits between two tries at anything.
+const LONG: Duration = Duration::from_mins(2);
 /// A little longer than a delivery that cannot be read is left alone.
 const RESTED: Duration = Duration::from_mins(11);
 
@@ -29,6 +32,44 @@ fn measured(recorder: &PrometheusRecorder, name: &str) -> u64 {
     let text = recorder.handle().render();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.map_or(0, |value| value.parse().unwrap())
+}
+
+/// The database refuses them for ever, not because it is away: nobody else's may wait for that.
+#[tokio::test(start_paused = true)]
+async fn outcomes_of_a_merchant_that_are_refused_hold_up_nobody_else() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _measuring = metrics::set_default_local_recorder(&recorder);
+    let queue = Arc::new(Queue::default());
+    queue.add(merchant(1), delivery(1));
+    queue.add(merchant(2), delivery(2));
+    queue.refuse(Some(merchant(1)));
+    let log = Log::of(Level::WARN, "settle_notify");
+    let _running = start(&queue, ALL);
+    queue.until_recorded(delivery(2)).await;
+    pass(LONG).await;
+    assert!(!queue.is_recorded(delivery(1)));
+    assert!(measured(&recorder, "settle_outcomes_refused_total") > 0);
+    let said = log.taken();
+    for line in [
+        "outcomes cannot be recorded together: each merchant's are tried apart",
+        "a merchant's outcomes cannot be recorded",
+    ] {
+        assert!(said.iter().any(|said| said == line), "{said:?}");
+    }
+    queue.add(merchant(2), delivery(3));
+    queue.until_recorded(delivery(3)).await;
+    // What was found out is not lost.
+    queue.refuse(None);
+    queue.until_recorded(delivery(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_holder_of_the_first_shard_alone_asks_how_full_the_queue_is() {
+    let (first, other) = (Arc::new(Queue::default()), Arc::new(Queue::default()));
+    let _running = (start(&first, 0..1), start(&other, 1..64));
+    pass(LONG).await;
+    assert!(first.depths() > 1, "now and then");
+    assert_eq!(other.depths(), 0);
 }
 
 /// As many as one claim asks for: the next one must leave them out.
