@@ -1,5 +1,5 @@
-//! A database with faults: the dispatcher may die before or after any of its queries, and any query of its
-//! queue may never return.
+//! A database with faults: the process may die before or after any of its queries, and any query, of the
+//! queue or of the leases, may never return.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl<Part> Database<Part> {
 
     /// As [`Database::ask`]. Now and then the connection is lost without anybody noticing, before or after
     /// the work is done: the call never returns.
-    async fn ask_queue<T: Send + 'static>(
+    async fn ask_on_a_wire<T: Send + 'static>(
         &self,
         work: impl Future<Output = StoreResult<T>> + Send + 'static,
     ) -> StoreResult<T> {
@@ -103,17 +103,17 @@ impl<Part> Database<Part> {
 impl<Part: ShardLeases + 'static> ShardLeases for Database<Part> {
     async fn presence(&self, keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
         let part = self.part.clone();
-        self.ask(async move { part.presence(keeper).await }).await
+        self.ask_on_a_wire(async move { part.presence(keeper).await }).await
     }
 
     async fn renew(&self, keeper: KeeperId, lease: Duration) -> StoreResult<Leases> {
         let part = self.part.clone();
-        self.ask(async move { part.renew(keeper, lease).await }).await
+        self.ask_on_a_wire(async move { part.renew(keeper, lease).await }).await
     }
 
     async fn release(&self, leases: &[ShardLease]) -> StoreResult<()> {
         let (part, leases) = (self.part.clone(), leases.to_vec());
-        self.ask(async move { part.release(&leases).await }).await
+        self.ask_on_a_wire(async move { part.release(&leases).await }).await
     }
 }
 
@@ -127,7 +127,7 @@ impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>> {
         let (part, shards, known) = (self.part.clone(), shards.to_vec(), known.to_vec());
-        self.ask_queue(async move { part.due(&shards, due, &known, limit).await }).await
+        self.ask_on_a_wire(async move { part.due(&shards, due, &known, limit).await }).await
     }
 
     async fn claim(&self, asks: &[Ask], taken: &[DeliveryId], due: DueTime) -> StoreResult<Claims> {
@@ -152,7 +152,7 @@ impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
             return Err(StoreError::unexpected("an outcome that is refused"));
         }
         outcomes.retain(|outcome| Some(outcome.state.merchant_id) != locked);
-        self.ask_queue(async move {
+        self.ask_on_a_wire(async move {
             let mut recorded = part.record(&outcomes, at).await?;
             world.recorded(&outcomes, &recorded.changed);
             recorded.locked.extend(locked);
@@ -163,7 +163,7 @@ impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
 
     async fn record_in_turn(&self, outcomes: &[Outcome], at: Timestamp) -> StoreResult<()> {
         let (part, outcomes, world) = (self.part.clone(), outcomes.to_vec(), self.world.clone());
-        self.ask_queue(async move {
+        self.ask_on_a_wire(async move {
             // As `record`, which tells what has changed: nobody else holds a lock in this world.
             let recorded = part.record(&outcomes, at).await?;
             world.recorded(&outcomes, &recorded.changed);
@@ -174,16 +174,16 @@ impl<Part: DeliveryQueue + 'static> DeliveryQueue for Database<Part> {
 
     async fn refresh(&self, merchants: &[MerchantId], at: Timestamp) -> StoreResult<()> {
         let (part, merchants) = (self.part.clone(), merchants.to_vec());
-        self.ask_queue(async move { part.refresh(&merchants, at).await }).await
+        self.ask_on_a_wire(async move { part.refresh(&merchants, at).await }).await
     }
 
     async fn depth(&self) -> StoreResult<QueueDepth> {
         let part = self.part.clone();
-        self.ask_queue(async move { part.depth().await }).await
+        self.ask_on_a_wire(async move { part.depth().await }).await
     }
 
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()> {
         let (part, merchants) = (self.part.clone(), merchants.to_vec());
-        self.ask_queue(async move { part.wake_others(&merchants).await }).await
+        self.ask_on_a_wire(async move { part.wake_others(&merchants).await }).await
     }
 }

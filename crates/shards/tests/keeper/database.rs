@@ -27,6 +27,8 @@ pub struct Database {
     /// Whether another process serves.
     pub is_taken: AtomicBool,
     pub presences: AtomicUsize,
+    /// Whether the next sign of life gets no answer.
+    pub is_silent: AtomicBool,
     /// Whether listening to other processes panics.
     pub is_broken: AtomicBool,
     heard: Mutex<Option<mpsc::UnboundedReceiver<Heard>>>,
@@ -60,6 +62,9 @@ impl Presence for Sign {
 #[async_trait]
 impl ShardLeases for Database {
     async fn presence(&self, _keeper: KeeperId) -> StoreResult<Option<Box<dyn Presence>>> {
+        if self.is_silent.swap(false, Ordering::SeqCst) {
+            return std::future::pending().await;
+        }
         if self.is_taken.load(Ordering::SeqCst) {
             return Ok(None);
         }
@@ -101,6 +106,7 @@ impl Database {
             hangs: AtomicBool::new(false),
             is_taken: AtomicBool::new(false),
             presences: AtomicUsize::new(0),
+            is_silent: AtomicBool::new(false),
             is_broken: AtomicBool::new(false),
             heard: Mutex::new(Some(heard)),
             keeps_all: AtomicBool::new(false),

@@ -123,6 +123,23 @@ async fn a_renewal_that_never_answers_is_made_again() {
     renewed(&tenant).await;
 }
 
+/// As on a connection that is lost without anybody noticing.
+#[tokio::test(start_paused = true)]
+async fn a_sign_of_life_that_never_gets_an_answer_is_shown_again() {
+    let (database, says) = Database::new();
+    database.is_silent.store(true, Ordering::SeqCst);
+    let mut keeper = database.keeper();
+    let tenant = keeper.tenant();
+    tokio::spawn(keeper.run());
+    assert!(renewed(&tenant).await.serves_any());
+    // And when it served before: the sign is lost, and the next one gets no answer.
+    database.is_silent.store(true, Ordering::SeqCst);
+    says.send(Err(StoreError::Unavailable("the session is gone".into()))).unwrap();
+    while database.presences.load(Ordering::SeqCst) < 2 {
+        renewed(&tenant).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stop_does_not_wait_for_a_renewal_that_hangs() {
     let (database, _says) = Database::new();
