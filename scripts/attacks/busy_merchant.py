@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two nodes record as fast as they can for one merchant: do its deliveries keep up?
 
-Prints the pace of recording and of delivering meanwhile, and the pace at which what is left drains afterwards.
+Bound: deliveries keep at least half the pace of recording, and what is left drains in the time that recording took.
 """
 
 import asyncio
@@ -12,6 +12,8 @@ import threading
 import time
 
 import common
+
+DELIVERED_SHARE_MIN = 0.5
 
 
 def receive(port, count) -> None:
@@ -82,13 +84,19 @@ def main() -> None:
             drained = time.monotonic()
             while count.value < total and time.monotonic() - drained < 10 * given.seconds:
                 time.sleep(0.05)
-            drain = (count.value - delivered) / max(time.monotonic() - drained, 0.001)
+            drain_seconds = time.monotonic() - drained
+            drain = (count.value - delivered) / max(drain_seconds, 0.001)
             print(
                 f"busy merchant: recorded {total / took:.0f}/s, delivered {delivered / took:.0f}/s meanwhile "
                 f"({100 * delivered / max(total, 1):.0f} %), then {drain:.0f}/s; "
                 f"{total} recorded, {count.value} arrived"
             )
     receiver.terminate()
+    verdict = common.Verdict()
+    verdict.at_least("delivered for each recorded", delivered / max(total, 1), DELIVERED_SHARE_MIN)
+    verdict.at_least("arrived in the end", count.value, max(total, 1))
+    verdict.at_most("drained", drain_seconds, took, " s")
+    verdict.end()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Kills a PostgreSQL under load and promotes its synchronous standby, and counts the acknowledged settlements that are
-lost and the time in which nothing is acknowledged. The service is given both servers in one URL.
+"""Kills a PostgreSQL under load and promotes its synchronous standby. The service is given both servers in one URL.
+
+Bound: no acknowledged settlement is lost, and after the promotion the service acknowledges again and is ready.
 
     scripts/attacks/failover.py --binary target/release/settle
 """
@@ -144,6 +145,12 @@ def attack(given, first: Server, second: Server) -> None:
         f"fail-over: {before} acknowledged before, {len(acknowledged) - before} after, {len(lost)} of them lost; "
         f"acknowledged again {words}; {listed} listed; /readyz {ready[0]} {ready[1].decode()}"
     )
+    verdict = common.Verdict()
+    verdict.at_least("acknowledged before", before, 1)
+    verdict.at_most("lost", len(lost), 0)
+    verdict.at_least("acknowledged after", len(acknowledged) - before, 1)
+    verdict.holds(f"/readyz in the end: {ready[0]}, must be 200", ready[0] == 200)
+    verdict.end()
 
 
 main()

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Swallows every open connection to PostgreSQL, as a firewall does that has forgotten them, and measures how long the
-service under load records nothing, how long what it has recorded waits to be sent, what /readyz says, and SIGTERM.
+"""Swallows every open connection to PostgreSQL under load, as a firewall does that has forgotten them.
+
+Bound: it records again within 20 s, what it has recorded waits for at most 45 s to be sent, and SIGTERM ends it.
 
     scripts/attacks/half_open.py --binary target/release/settle --store postgres
 """
@@ -20,6 +21,8 @@ READERS = 12
 # How long the load goes on before the connections vanish, and after. The lease runs out meanwhile.
 BEFORE_SECONDS = 5
 AFTER_SECONDS = 75
+RECORDING_SECONDS_MAX = 20
+SENDING_SECONDS_MAX = 45
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
@@ -110,13 +113,20 @@ def main() -> None:
         stopped = running.stop()
     times = sorted([swallowed, over, *(at for at in recorded.values() if at > swallowed)])
     gap = max(later - earlier for earlier, later in zip(times, times[1:]))
+    # Both ends count: who never records again has a gap to the end, and who never sends lets them wait until then.
     waits = [Receiver.arrived.get(settlement, over) - at for settlement, at in recorded.items()]
     missing = sum(settlement not in Receiver.arrived for settlement in recorded)
     said = f"{unready[0] - swallowed:.1f} s to {unready[-1] - swallowed:.1f} s" if unready else "never"
     print(
         f"half-open connections: nothing recorded for {gap:.1f} s, of {len(recorded)} recorded the longest waited "
-        f"{max(waits):.1f} s to be sent and {missing} did not arrive, /readyz not ready: {said}, SIGTERM took {stopped:.1f} s"
+        f"{max(waits, default=0):.1f} s to be sent and {missing} did not arrive, /readyz not ready: {said}, SIGTERM took {stopped:.1f} s"
     )
+    verdict = common.Verdict()
+    verdict.at_most("nothing recorded", gap, RECORDING_SECONDS_MAX, " s")
+    verdict.at_most("the longest wait to be sent", max(waits, default=float("nan")), SENDING_SECONDS_MAX, " s")
+    # A service that had to be killed took longer than that.
+    verdict.at_most("SIGTERM", stopped, common.STOP_SECONDS_MAX, " s")
+    verdict.end()
 
 
 main()

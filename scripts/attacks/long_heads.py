@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Memory without a key: thousands of connections that each send a head of 400 kB, or of nearly 32 KiB, and wait.
 
-Bound: 200 MiB resident, also when one source may have as many connections as it likes.
+Bound: at most 200 MiB resident, also when one source may have as many connections as it likes.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from crowd import connect, crowd, has_setting
 LONG = 400_000
 NEARLY = 31 * 1024
 CHUNK = 16_000
+MEMORY_MIB_MAX = 200
 
 
 async def send_head(_index: int, port: int, length: int) -> None:
@@ -40,7 +41,7 @@ def measure(given, length: int, settings: dict[str, str]) -> tuple[float, float]
 
 def main() -> None:
     given = common.arguments(__doc__, connections=4_000, seconds=12)
-    figures = []
+    figures, verdict = [], common.Verdict()
     with common.service(given) as service:
         settings = {}
         if has_setting(service, "api.connections_per_source"):
@@ -52,8 +53,12 @@ def main() -> None:
     ]:
         if extra or not settings or length == LONG:
             before, most = measure(given, length, extra)
-            figures.append(f"{name}: {before:.0f} -> {most:.0f} MiB")
-    print(f"long heads, {given.connections} connections, {given.store}: " + "; ".join(figures))
+            figures.append((name, before, most))
+    words = "; ".join(f"{name}: {before:.0f} -> {most:.0f} MiB" for name, before, most in figures)
+    print(f"long heads, {given.connections} connections, {given.store}: {words}")
+    for name, _, most in figures:
+        verdict.at_most(f"{name}, resident", most, MEMORY_MIB_MAX, " MiB")
+    verdict.end()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import common
 from crowd import Endpoint, connect, crowd
 
 ENDPOINT_SECONDS = 3
+AT_ONCE_MAX = 2
 
 
 async def ask(_index: int, port: int, key: str) -> None:
@@ -46,6 +47,11 @@ def main() -> None:
             f"attacked {attacked.words()}; at the endpoint at once {endpoint.at_once.value}; "
             f"memory {before:.0f} -> {running.rss_max():.0f} MiB"
         )
+    verdict = common.Verdict()
+    verdict.unaffected("another merchant", quiet, attacked)
+    verdict.at_least("requests at the endpoint", endpoint.requests.value, 1)
+    verdict.at_most("at the endpoint at once", endpoint.at_once.value, AT_ONCE_MAX)
+    verdict.end()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Unread answers: one key asks for the longest pages on many connections, many times, and reads nothing.
 
-Bound: the resident memory hardly grows, and another merchant is answered as before.
+Bound: at most 100 MiB resident, and another merchant's p99 is at most twice the quiet one.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import common
 from crowd import connect, crowd
 
 PAUSE_SECONDS = 1
+MEMORY_MIB_MAX = 100
 
 
 async def ask(_index: int, port: int, key: str) -> None:
@@ -44,6 +45,10 @@ def main() -> None:
         f"unread answers, {given.connections} connections of one key, {given.store}: memory {before:.0f} -> {most:.0f} MiB; "
         f"another merchant: quiet {quiet.words()}; attacked {attacked.words()}"
     )
+    verdict = common.Verdict()
+    verdict.at_most("resident", most, MEMORY_MIB_MAX, " MiB")
+    verdict.unaffected("another merchant", quiet, attacked)
+    verdict.end()
 
 
 if __name__ == "__main__":
