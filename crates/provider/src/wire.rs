@@ -21,7 +21,8 @@ pub use requests::{ConversionRequest, PayoutRequest, RefundRequest, VoidRequest}
 
 /// The longest reference, identifier or reason, in bytes.
 pub const TEXT_BYTES_MAX: usize = 512;
-/// Most characters kept of what the reader of JSON says: part of it is the other side's text.
+/// Most characters kept of a path, and of what the reader of JSON says: part of both is the other side's
+/// text.
 const PROBLEM_CHARACTERS_MAX: usize = 200;
 
 /// Why a body is not what the protocol says it is.
@@ -75,20 +76,21 @@ fn located<T: Body>(bytes: &[u8]) -> Result<T, WireFault> {
     let body: T = serde_path_to_error::deserialize(&mut json).map_err(|fault| {
         let path = fault.path().to_string();
         let text = fault.into_inner().to_string();
-        named(if path == "." { String::new() } else { path }, &text)
+        named(if path == "." { "" } else { &path }, &text)
     })?;
     json.end().map_err(|_| WireFault::new("", "there is more than one JSON value"))?;
     Ok(body)
 }
 
 /// The reader names a missing field in its text alone, with the path of the object that lacks it.
-fn named(path: String, text: &str) -> WireFault {
+fn named(path: &str, text: &str) -> WireFault {
+    let start = |text: &str| text.chars().take(PROBLEM_CHARACTERS_MAX).collect::<String>();
+    let path = start(path);
     if let Some(field) = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next()) {
         let path = if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
         return WireFault::missing(&path);
     }
-    let text: String = text.chars().take(PROBLEM_CHARACTERS_MAX).collect();
-    WireFault::new(path, format!("is wrong: {text}"))
+    WireFault::new(path, format!("is wrong: {}", start(text)))
 }
 
 /// Checks a text that goes into a database and before people: neither empty nor long, and without control

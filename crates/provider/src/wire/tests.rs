@@ -54,6 +54,13 @@ fn a_missing_or_wrong_field_is_named() {
     assert_eq!(fault.expect_err("a fault").to_string(), "`instance` is missing");
 }
 
+/// The path of a field that we do not know is the other side's text.
+#[test]
+fn a_fault_keeps_the_start_of_a_long_path() {
+    let body = format!(r#"{{"{}":tru}}"#, "x".repeat(4_000));
+    assert_eq!(field_at_fault(&body), "x".repeat(PROBLEM_CHARACTERS_MAX));
+}
+
 #[test]
 fn what_cannot_be_read_of_a_page_leaves_the_rest() {
     let id = |unread: &UnreadableOperation| unread.operation_id.map(|id| id.as_u128() & 0xff);
