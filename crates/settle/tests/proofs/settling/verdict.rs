@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use settle_domain::ids::MerchantId;
+use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::ledger::{Account, SignedAmount};
 use settle_domain::money::{Asset, Decimal};
+use settle_domain::operation::{OperationRequest, OperationStatus};
+use settle_domain::seams::Clock;
 use settle_engine::books;
+use settle_engine::case::Case;
 use settle_testing::binary::block_on;
 use settle_testing::serving::get;
 use settle_wiring::system::SystemClock;
+use uuid::Uuid;
 
 use super::bank::{Bank, Execution};
 use super::desk::{Posted, payments};
@@ -22,6 +26,9 @@ const PAGE: usize = 200;
 
 /// Sums by merchant and asset.
 type Sums = BTreeMap<(usize, Asset), SignedAmount>;
+
+/// What operations moved, by id: the kind, what went out, and what a conversion bought.
+type Moved = BTreeMap<Uuid, (String, (Asset, Decimal), Option<(Asset, Decimal)>)>;
 
 /// What was executed, each operation once, by kind and number of the payment.
 struct Executed {
@@ -47,6 +54,7 @@ pub fn check(setup: &Setup, api: SocketAddr, bank: &Bank, posted: &Posted) -> St
         assert_eq!(refunded.contains_key(number), order.is_refused(), "{story}");
         executed.judge(*number, &order, settled.get(number), &story);
     }
+    compare_operations(&succeeded(setup, posted), &executed.moved());
     compare_books(setup, posted, &executed);
     compare_notifications(setup, api, &completed);
     format!(
@@ -115,6 +123,12 @@ impl Executed {
         executed
     }
 
+    fn moved(&self) -> Moved {
+        let all = [&self.conversions, &self.payouts, &self.refunds].into_iter().flat_map(BTreeMap::values);
+        all.map(|done| (done.operation_id, (done.kind.clone(), (done.asset, done.amount), done.bought)))
+            .collect()
+    }
+
     /// One payment: what was executed for it is what must have been, with the amounts of its settlement.
     fn judge(&self, number: u64, order: &Order, settled: Option<&(Asset, Decimal)>, story: &str) {
         let (payout, refund) = (self.payouts.get(&number), self.refunds.get(&number));
@@ -137,6 +151,45 @@ impl Executed {
     }
 }
 
+/// What our operations say that they moved, those that succeeded.
+fn succeeded(setup: &Setup, posted: &Posted) -> Moved {
+    let store = setup.settle.store();
+    block_on(async {
+        let mut moved = Moved::new();
+        for (number, id) in posted {
+            let merchant = &setup.merchants[Order::of(*number, setup.merchants.len()).merchant];
+            let merchant: MerchantId = merchant.parse().expect("an id");
+            let payment: PaymentId = id.parse().expect("an id");
+            let row = store.payment_find(merchant, payment).await.expect("it can be read");
+            let operations = store.operation_of_many(&[(merchant, payment)], SystemClock.now()).await;
+            let operations = operations.expect("they can be read");
+            let case = Case::read(row.expect("it is there"), None, operations).expect("it makes sense");
+            for operation in case.operations.into_iter().map(|tracked| tracked.operation) {
+                if operation.memory.status != OperationStatus::Succeeded {
+                    continue;
+                }
+                let bought = match operation.request {
+                    OperationRequest::Conversion { buy, .. } => {
+                        Some((buy, operation.bought_amount.expect("it bought something")))
+                    }
+                    _ => None,
+                };
+                let kind = operation.request.kind().to_string();
+                moved.insert(operation.operation_id.0, (kind, operation.request.outlay(), bought));
+            }
+        }
+        moved
+    })
+}
+
+/// What our operations say that they moved is what the sandbox has executed, each of them to the last unit.
+fn compare_operations(ours: &Moved, executed: &Moved) {
+    let ids: BTreeSet<&Uuid> = ours.keys().chain(executed.keys()).collect();
+    let both = ids.into_iter().map(|id| (id, ours.get(id), executed.get(id)));
+    let differing: Vec<_> = both.filter(|(_, ours, executed)| ours != executed).collect();
+    assert!(differing.is_empty(), "operations, by us and by the sandbox: {differing:#?}");
+}
+
 /// The books agree with themselves, and with the sums of what was executed, by merchant and asset.
 fn compare_books(setup: &Setup, posted: &Posted, executed: &Executed) {
     let merchants: Vec<MerchantId> = setup.merchants.iter().map(|id| id.parse().expect("an id")).collect();
@@ -151,13 +204,14 @@ fn compare_books(setup: &Setup, posted: &Posted, executed: &Executed) {
     });
     assert_eq!(checked.found, 0, "{:#?}", checked.disagreements);
     assert_eq!(checked.payments, u64::try_from(posted.len()).expect("not that many"));
-    let (mut paid, mut refunded) = (Sums::new(), Sums::new());
+    let (mut paid, mut refunded, mut exchanged) = (Sums::new(), Sums::new(), Sums::new());
     for (merchant, balances) in balances.into_iter().enumerate() {
         let id = merchants[merchant];
         for (account, asset, amount) in balances {
             match account {
                 Account::Paid => add(&mut paid, (merchant, asset), amount),
                 Account::Refunded => add(&mut refunded, (merchant, asset), amount),
+                Account::Exchange => add(&mut exchanged, (merchant, asset), amount),
                 Account::Converting | Account::PayingOut | Account::Refunding => {
                     assert!(amount.is_zero(), "{account} of {id}: {amount} {asset} in flight");
                 }
@@ -165,17 +219,31 @@ fn compare_books(setup: &Setup, posted: &Posted, executed: &Executed) {
             }
         }
     }
+    let merchant_of = |number: u64| Order::of(number, setup.merchants.len()).merchant;
     let sums = |executed: &BTreeMap<u64, Execution>| {
         let mut sums = Sums::new();
         for (number, execution) in executed {
-            let merchant = Order::of(*number, setup.merchants.len()).merchant;
-            let amount = SignedAmount::of(execution.amount).expect("an amount");
-            add(&mut sums, (merchant, execution.asset), amount);
+            add(
+                &mut sums,
+                (merchant_of(*number), execution.asset),
+                signed(execution.asset, execution.amount),
+            );
         }
         sums
     };
     assert_eq!(without_zeros(paid), sums(&executed.payouts), "paid, by the books and by the sandbox");
     assert_eq!(without_zeros(refunded), sums(&executed.refunds), "refunded, by the books and by the sandbox");
+    let mut sold_and_bought = sums(&executed.conversions);
+    for (number, conversion) in &executed.conversions {
+        let (asset, amount) = conversion.bought.expect("a conversion buys something");
+        add(&mut sold_and_bought, (merchant_of(*number), asset), signed(asset, amount).negated());
+    }
+    let expected = without_zeros(sold_and_bought);
+    assert_eq!(without_zeros(exchanged), expected, "exchanged, by the books and by the sandbox");
+}
+
+fn signed(asset: Asset, amount: Decimal) -> SignedAmount {
+    SignedAmount::of(amount).and_then(|amount| amount.at_scale(asset)).expect("an amount of the asset")
 }
 
 fn add(sums: &mut Sums, of: (usize, Asset), amount: SignedAmount) {
