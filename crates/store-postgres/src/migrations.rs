@@ -5,7 +5,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// A new step gets the next number and the same name in both backends. A released step never changes, not
 /// even in a comment: the database knows its checksum.
-const FILES: [(i64, &str, &str); 15] = [
+const FILES: [(i64, &str, &str); 16] = [
     (1, "merchants", include_str!("../migrations/0001_merchants.sql")),
     (2, "settlements", include_str!("../migrations/0002_settlements.sql")),
     (3, "deliveries", include_str!("../migrations/0003_deliveries.sql")),
@@ -21,6 +21,7 @@ const FILES: [(i64, &str, &str); 15] = [
     (13, "payment_rows", include_str!("../migrations/0013_payment_rows.sql")),
     (14, "payment_flags", include_str!("../migrations/0014_payment_flags.sql")),
     (15, "operation_times", include_str!("../migrations/0015_operation_times.sql")),
+    (16, "refunded_payments", include_str!("../migrations/0016_refunded_payments.sql")),
 ];
 
 /// All steps.

@@ -9,8 +9,8 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, ReadablePage, StoreResult,
-    left_out,
+    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, ReadablePage, SearchedBy,
+    StoreResult, left_out,
 };
 use sqlx::postgres::PgRow;
 use uuid::Uuid;
@@ -21,15 +21,63 @@ use crate::error::store_error;
 use crate::payments::payment;
 
 settle_store::statements! {
-    // Without a state only what is open is looked at.
-    cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
-        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
-               provider, created_at, changed_at, due_at, request, progress
-        FROM payments
+    // By merchant, as the index is; sorted anew are the payments of one merchant at a time. The inner
+    // order is one that no other index has, so that the planner has no other way, and the offset keeps it.
+    cold "an operator's; a row for each open payment of the merchants up to the page's end" OPEN = "
+        SELECT * FROM (
+            SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+                   provider, created_at, changed_at, due_at, request, progress
+            FROM payments
+            WHERE is_open AND (merchant_id, payment_id) > ($1, $2) AND merchant_id >= $3 AND merchant_id <= $4
+              AND ($5::text IS NULL OR state = $5)
+              AND ($6::text IS NULL OR blocked = $6) AND ($7::text IS NULL OR reason = $7)
+              AND ($8::text IS NULL OR provider = $8) AND $9::text IS NULL
+              AND ($10::timestamptz IS NULL OR changed_at <= $10) AND $12::text IS NULL
+            ORDER BY merchant_id, due_at, payment_id OFFSET 0
+        ) AS open
+        ORDER BY merchant_id, payment_id LIMIT $11";
+    // The index begins with the receiving account: each account is found behind the one before, and asked for
+    // the reference.
+    cold "an operator's; two look-ups for each receiving account" BY_REFERENCE = "
+        WITH RECURSIVE sources (source) AS (
+            (SELECT payin_source FROM payments ORDER BY payin_source LIMIT 1)
+            UNION ALL
+            SELECT next.payin_source FROM sources CROSS JOIN LATERAL (
+                SELECT payin_source FROM payments WHERE payin_source > source ORDER BY payin_source LIMIT 1
+            ) AS next
+        )
+        SELECT found.* FROM sources CROSS JOIN LATERAL (
+            SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+                   provider, created_at, changed_at, due_at, request, progress, is_open
+            FROM payments WHERE payin_source = source AND payin_reference = $9 LIMIT 1
+        ) AS found
         WHERE (merchant_id, payment_id) > ($1, $2) AND merchant_id >= $3 AND merchant_id <= $4
           AND (state = $5 OR ($5 IS NULL AND is_open))
           AND ($6::text IS NULL OR blocked = $6) AND ($7::text IS NULL OR reason = $7)
-          AND ($8::text IS NULL OR provider = $8) AND ($9::text IS NULL OR payin_reference = $9)
+          AND ($8::text IS NULL OR provider = $8)
+          AND ($10::timestamptz IS NULL OR changed_at <= $10) AND $12::text IS NULL
+        ORDER BY merchant_id, payment_id LIMIT $11";
+    cold "an operator's; a row for each refunded payment up to the page's end" REFUNDED = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments
+        WHERE is_refunded AND state = $5
+          AND (merchant_id, payment_id) > ($1, $2) AND merchant_id >= $3 AND merchant_id <= $4
+          AND ($6::text IS NULL OR blocked = $6) AND ($7::text IS NULL OR reason = $7)
+          AND ($8::text IS NULL OR provider = $8) AND $9::text IS NULL
+          AND ($10::timestamptz IS NULL OR changed_at <= $10) AND $12::text IS NULL
+        ORDER BY merchant_id, payment_id LIMIT $11";
+    // Nearly all payments are completed: nothing else is in the way of a page, unless another mark is
+    // asked for.
+    cold "an operator's; a row for each payment up to the page's end, by a rare mark all of those asked for"
+    COMPLETED = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments
+        WHERE state = $5
+          AND (merchant_id, payment_id) > ($1, $2) AND merchant_id >= $3 AND merchant_id <= $4
+          AND ($6::text IS NULL OR blocked = $6) AND ($7::text IS NULL OR reason = $7)
+          AND ($8::text IS NULL OR provider = $8) AND $9::text IS NULL
           AND ($10::timestamptz IS NULL OR changed_at <= $10) AND $12::text IS NULL
         ORDER BY merchant_id, payment_id LIMIT $11";
     // By their flag, whatever their state.
@@ -84,14 +132,22 @@ impl PaymentSearches for PostgresStore {
         after: Option<(MerchantId, PaymentId)>,
         limit: u32,
     ) -> StoreResult<Vec<PaymentRow>> {
-        let statement = if filter.flag.is_some() { FLAGGED } else { SEARCH };
+        let statement = match filter.searched_by() {
+            SearchedBy::Flag => FLAGGED,
+            SearchedBy::Reference => BY_REFERENCE,
+            SearchedBy::Openness => OPEN,
+            SearchedBy::Refund => REFUNDED,
+            SearchedBy::Completion => COMPLETED,
+        };
+        let first = filter.merchant_id.map_or(Uuid::nil(), |merchant| merchant.0);
+        let last = filter.merchant_id.map_or(Uuid::max(), |merchant| merchant.0);
         let mut page = ReadablePage::new(after.unwrap_or((MerchantId::NIL, PaymentId::NIL)), limit);
         while let Some((after, number)) = page.wants() {
             let query = sqlx::query(statement)
                 .bind(after.0.0)
                 .bind(after.1.0)
-                .bind(filter.merchant_id.map_or(Uuid::nil(), |merchant| merchant.0))
-                .bind(filter.merchant_id.map_or(Uuid::max(), |merchant| merchant.0))
+                .bind(first.max(after.0.0))
+                .bind(last)
                 .bind(filter.state.map(StateName::as_str))
                 .bind(filter.blocked.map(Blocked::as_str))
                 .bind(filter.reason.map(Reason::as_str))

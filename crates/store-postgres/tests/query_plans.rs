@@ -1,6 +1,8 @@
 //! No hot statement scans a table or an index that grows.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 use settle_store::Store;
@@ -110,8 +112,8 @@ async fn connect(fill: bool) -> PgConnection {
     connection
 }
 
-/// The nodes of a statement's plan that walk a whole growing table or index.
-async fn scans(connection: &mut PgConnection, sql: &str) -> Vec<String> {
+/// A statement's plan, the same for all arguments.
+async fn plan(connection: &mut PgConnection, sql: &str) -> Value {
     connection.execute(AssertSqlSafe(format!("PREPARE asked AS {sql}"))).await.unwrap();
     let arguments = (1..=20).take_while(|number| sql.contains(&format!("${number}"))).count();
     let nulls =
@@ -122,9 +124,24 @@ async fn scans(connection: &mut PgConnection, sql: &str) -> Vec<String> {
         .await
         .unwrap_or_else(|fault| panic!("{sql}: {fault}"));
     connection.execute("DEALLOCATE asked").await.unwrap();
+    plan[0]["Plan"].clone()
+}
+
+/// The nodes of a statement's plan that walk a whole growing table or index.
+async fn scans(connection: &mut PgConnection, sql: &str) -> Vec<String> {
     let mut found = Vec::new();
-    collect(&plan[0]["Plan"], false, &mut found);
+    collect(&plan(connection, sql).await, false, &mut found);
     found
+}
+
+/// By which indexes a plan reads a table; without one, what it does instead.
+fn ways(node: &Value, table: &str, found: &mut BTreeSet<String>) {
+    if node["Relation Name"] == table {
+        found.insert(node["Index Name"].as_str().unwrap_or("none").to_owned());
+    }
+    for child in node["Plans"].as_array().into_iter().flatten() {
+        ways(child, table, found);
+    }
 }
 
 /// Finds table scans, conditions that do not begin with the merchant, and unlimited reads of one merchant's
@@ -197,6 +214,33 @@ async fn check(connection: &mut PgConnection) {
         }
     }
     assert!(found.is_empty(), "hot statements that scan:\n{}", found.join("\n"));
+}
+
+/// The searches of operators by which payments are found among all that were ever made, and the one index
+/// that each may read them by.
+const SEARCHES: [(&str, &str); 4] = [
+    ("OPEN", "payments_open"),
+    ("BY_REFERENCE", "payments_payin"),
+    ("REFUNDED", "payments_refunded"),
+    ("FLAGGED", "payments_flagged"),
+];
+
+/// They are not hot, and yet an operator's request waits for them.
+#[tokio::test]
+async fn operators_find_few_payments_among_many_by_an_index_of_the_few() {
+    for is_full in [true, false] {
+        let mut connection = connect(is_full).await;
+        for (name, index) in SEARCHES {
+            let named: Vec<Statement> = settle_store_postgres::statements()
+                .into_iter()
+                .filter(|statement| statement.name == name)
+                .collect();
+            let [search] = named[..] else { panic!("{name}: {named:?}") };
+            let mut found = BTreeSet::new();
+            ways(&plan(&mut connection, search.sql).await, "payments", &mut found);
+            assert_eq!(found.into_iter().collect::<Vec<_>>(), [index], "{name}, on full tables: {is_full}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -10,8 +10,8 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, ReadablePage, StoreResult,
-    left_out,
+    LatePayment, PaymentCount, PaymentFilter, PaymentRow, PaymentSearches, ReadablePage, SearchedBy,
+    StoreResult, left_out,
 };
 use uuid::Uuid;
 
@@ -21,15 +21,57 @@ use crate::payments::payment;
 use crate::query::Query;
 
 settle_store::statements! {
-    // Without a state only what is open is looked at.
-    cold "an operator's; walks over the payments of the merchants asked for" SEARCH = "
+    // By merchant, as the index is; sorted anew are the payments of one merchant at a time.
+    cold "an operator's; a row for each open payment of the merchants up to the page's end" OPEN = "
         SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
                provider, created_at, changed_at, due_at, request, progress
-        FROM payments
+        FROM payments INDEXED BY payments_open
+        WHERE is_open AND (merchant_id, payment_id) > (?1, ?2) AND merchant_id >= ?3 AND merchant_id <= ?4
+          AND (?5 IS NULL OR state = ?5)
+          AND (?6 IS NULL OR blocked = ?6) AND (?7 IS NULL OR reason = ?7)
+          AND (?8 IS NULL OR provider = ?8) AND ?9 IS NULL
+          AND (?10 IS NULL OR changed_at <= ?10) AND ?12 IS NULL
+        ORDER BY merchant_id, payment_id LIMIT ?11 + 0";
+    // The index begins with the receiving account: each account is found behind the one before, and asked for
+    // the reference.
+    cold "an operator's; two look-ups for each receiving account" BY_REFERENCE = "
+        WITH RECURSIVE sources (source) AS (
+            SELECT min(payin_source) FROM payments
+            UNION ALL
+            SELECT (SELECT min(payin_source) FROM payments WHERE payin_source > source)
+            FROM sources WHERE source IS NOT NULL
+        )
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM sources CROSS JOIN payments INDEXED BY payments_payin
+            ON payin_source = source AND payin_reference = ?9
         WHERE (merchant_id, payment_id) > (?1, ?2) AND merchant_id >= ?3 AND merchant_id <= ?4
           AND (state = ?5 OR (?5 IS NULL AND is_open))
           AND (?6 IS NULL OR blocked = ?6) AND (?7 IS NULL OR reason = ?7)
-          AND (?8 IS NULL OR provider = ?8) AND (?9 IS NULL OR payin_reference = ?9)
+          AND (?8 IS NULL OR provider = ?8)
+          AND (?10 IS NULL OR changed_at <= ?10) AND ?12 IS NULL
+        ORDER BY merchant_id, payment_id LIMIT ?11 + 0";
+    cold "an operator's; a row for each refunded payment up to the page's end" REFUNDED = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments INDEXED BY payments_refunded
+        WHERE state = 'refunded' AND state = ?5
+          AND (merchant_id, payment_id) > (?1, ?2) AND merchant_id >= ?3 AND merchant_id <= ?4
+          AND (?6 IS NULL OR blocked = ?6) AND (?7 IS NULL OR reason = ?7)
+          AND (?8 IS NULL OR provider = ?8) AND ?9 IS NULL
+          AND (?10 IS NULL OR changed_at <= ?10) AND ?12 IS NULL
+        ORDER BY merchant_id, payment_id LIMIT ?11 + 0";
+    // Nearly all payments are completed: nothing else is in the way of a page, unless another mark is
+    // asked for.
+    cold "an operator's; a row for each payment up to the page's end, by a rare mark all of those asked for"
+    COMPLETED = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments
+        WHERE state = ?5
+          AND (merchant_id, payment_id) > (?1, ?2) AND merchant_id >= ?3 AND merchant_id <= ?4
+          AND (?6 IS NULL OR blocked = ?6) AND (?7 IS NULL OR reason = ?7)
+          AND (?8 IS NULL OR provider = ?8) AND ?9 IS NULL
           AND (?10 IS NULL OR changed_at <= ?10) AND ?12 IS NULL
         ORDER BY merchant_id, payment_id LIMIT ?11 + 0";
     // By their flag, whatever their state.
@@ -86,14 +128,20 @@ impl PaymentSearches for SqliteStore {
     ) -> StoreResult<Vec<PaymentRow>> {
         let first = filter.merchant_id.map_or(Uuid::nil(), |merchant| merchant.0);
         let last = filter.merchant_id.map_or(Uuid::max(), |merchant| merchant.0);
-        let statement = if filter.flag.is_some() { FLAGGED } else { SEARCH };
+        let statement = match filter.searched_by() {
+            SearchedBy::Flag => FLAGGED,
+            SearchedBy::Reference => BY_REFERENCE,
+            SearchedBy::Openness => OPEN,
+            SearchedBy::Refund => REFUNDED,
+            SearchedBy::Completion => COMPLETED,
+        };
         let mut page = ReadablePage::new(after.unwrap_or((MerchantId::NIL, PaymentId::NIL)), limit);
         while let Some((after, number)) = page.wants() {
             let rows = self.connections.read_long(|connection| {
                 let asked = params![
                     after.0.0,
                     after.1.0,
-                    first,
+                    first.max(after.0.0),
                     last,
                     filter.state.map(StateName::as_str),
                     filter.blocked.map(Blocked::as_str),

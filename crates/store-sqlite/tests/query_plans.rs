@@ -1,6 +1,6 @@
 //! No hot statement scans a table or an index that grows.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
 use rusqlite::Connection;
 use settle_store::Store;
@@ -83,6 +83,45 @@ async fn the_depth_of_the_queue_costs_the_same_with_any_number_of_merchants() {
     // A row a shard, and one of totals.
     scans.retain(|scan| !["SCAN queue_shards", "SCAN delivery_totals"].contains(&scan.as_str()));
     assert_eq!(scans, [""; 0]);
+}
+
+/// The searches of operators by which payments are found among all that were ever made, and the one index
+/// that each may read them by.
+const SEARCHES: [(&str, &str); 4] = [
+    ("OPEN", "payments_open"),
+    ("BY_REFERENCE", "payments_payin"),
+    ("REFUNDED", "payments_refunded"),
+    ("FLAGGED", "payments_flagged"),
+];
+
+/// They are not hot, and yet an operator's request waits for them. What they read by another's order is
+/// sorted merchant by merchant.
+#[tokio::test]
+async fn operators_find_few_payments_among_many_by_an_index_of_the_few() {
+    let (url, _folder) = scratch_url();
+    let store = SqliteStore::new(&url).unwrap();
+    store.migrate().await.unwrap();
+    let connection = Connection::open(store.path()).unwrap();
+    for (name, index) in SEARCHES {
+        let named: Vec<Statement> = settle_store_sqlite::statements()
+            .into_iter()
+            .filter(|statement| statement.name == name)
+            .collect();
+        let [search] = named[..] else { panic!("{name}: {named:?}") };
+        let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", search.sql)).unwrap();
+        let details = plan.raw_query().mapped(|row| row.get::<_, String>("detail"));
+        let details: Vec<String> = details.map(Result::unwrap).collect();
+        let reads: Vec<&String> = details.iter().filter(|detail| detail.contains(" payments ")).collect();
+        assert!(!reads.is_empty(), "{name}: {details:?}");
+        for read in reads {
+            let by = read.split_once("SEARCH payments USING ").map_or("", |(_, by)| by);
+            let by = by.trim_start_matches("COVERING ").split(' ').nth(1);
+            assert_eq!(by, Some(index), "{name}: {details:?}");
+        }
+        if name == "OPEN" {
+            assert!(details.contains(&"USE TEMP B-TREE FOR LAST TERM OF ORDER BY".to_owned()), "{details:?}");
+        }
+    }
 }
 
 /// SQLite would plan the statement again for every execution.

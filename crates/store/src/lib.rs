@@ -92,7 +92,7 @@ pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites, Stored
 pub use payments::{
     LatePayment, NewPayment, PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentClaims, PaymentCount,
     PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentSearches, PaymentStanding, PaymentWrites,
-    StepRow,
+    SearchedBy, StepRow,
 };
 pub use proposals::{Proposal, ProposalReads, ProposalWrites};
 pub use providers::{PausedProvider, ProviderPause, ProviderReads, ProviderWrites};

@@ -161,6 +161,36 @@ pub struct PaymentFilter {
     pub changed_by: Option<Timestamp>,
 }
 
+impl PaymentFilter {
+    /// How a search finds them.
+    #[must_use]
+    pub fn searched_by(&self) -> SearchedBy {
+        match self.state {
+            _ if self.flag.is_some() => SearchedBy::Flag,
+            _ if self.reference.is_some() => SearchedBy::Reference,
+            Some(StateName::Completed) => SearchedBy::Completion,
+            Some(StateName::Refunded) => SearchedBy::Refund,
+            _ => SearchedBy::Openness,
+        }
+    }
+}
+
+/// By which mark of theirs a search finds payments: the rarest for which there is an index, so that it does not
+/// walk over all that were ever made. The other marks are compared one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SearchedBy {
+    /// By their flag, which few have.
+    Flag,
+    /// By their pay-in reference, which one payment of a receiving account has.
+    Reference,
+    /// Among those that are open. Whatever is neither completed nor refunded is.
+    Openness,
+    /// Among those that were refunded.
+    Refund,
+    /// Among all of the merchants asked for, nearly all of which are completed.
+    Completion,
+}
+
 /// How many payments are in a state, and since when the first of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PaymentCount {

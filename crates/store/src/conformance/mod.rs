@@ -273,6 +273,7 @@ macro_rules! conformance_suite {
             }
             payment_searches {
                 an_operator_finds_payments_by_their_marks,
+                a_search_finds_payments_by_each_of_its_ways,
                 payments_are_late_by_the_newest_terms_of_their_corridor,
                 a_payment_whose_request_cannot_be_read_is_late_as_well,
                 blocked_payments_are_counted_by_provider,

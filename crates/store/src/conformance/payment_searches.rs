@@ -80,6 +80,67 @@ pub async fn an_operator_finds_payments_by_their_marks(store: &dyn Store) {
     assert_eq!(counts, [count(StateName::Received, 2, 1), count(StateName::Failed, 1, 9)]);
 }
 
+/// Each by its own way, alone and together with others: what was refunded, what is completed and still open, and
+/// what has the same reference in two receiving accounts. Pages go on where they ended.
+pub async fn a_search_finds_payments_by_each_of_its_ways(store: &dyn Store) {
+    let owner = merchant(store).await;
+    let mut rows: Vec<PaymentRow> = (0..6).map(|n| payment(owner, &n.to_string(), at(n))).collect();
+    rows.sort_by_key(|row| row.payment_id);
+    let payin_reference = rows[1].payin_reference.clone();
+    rows[4] = PaymentRow { payin_source: "account 2".to_owned(), payin_reference, ..rows[4].clone() };
+    create(store, &rows).await;
+    let done = |row: &PaymentRow, state| PaymentStanding { state, due_at: None, ..row.standing.clone() };
+    let notable = PaymentStanding {
+        provider: Some("bank".parse().unwrap()),
+        changed_at: at(9),
+        ..done(&rows[3], StateName::Refunded)
+    };
+    let unfinished = PaymentStanding { state: StateName::Completed, ..rows[2].standing.clone() };
+    for (place, standing) in [
+        (0, done(&rows[0], StateName::Refunded)),
+        (1, done(&rows[1], StateName::Completed)),
+        (2, unfinished),
+        (3, notable),
+    ] {
+        assert_eq!(change(store, &[changed_to(&rows[place], standing)]).await, [true]);
+    }
+    let (refunded, completed) = (Some(StateName::Refunded), Some(StateName::Completed));
+    let all = PaymentFilter::default();
+    let same = PaymentFilter { reference: Some(rows[1].payin_reference.clone()), ..all.clone() };
+    let bank = PaymentFilter { provider: Some("bank".parse().unwrap()), ..all.clone() };
+    let early = PaymentFilter { changed_by: Some(at(8)), ..all.clone() };
+    let other = Some(merchant(store).await);
+    for (filter, expected) in [
+        (all.clone(), vec![2, 4, 5]),
+        (PaymentFilter { state: refunded, ..all.clone() }, vec![0, 3]),
+        (PaymentFilter { state: refunded, ..bank.clone() }, vec![3]),
+        (PaymentFilter { state: refunded, ..early.clone() }, vec![0]),
+        (PaymentFilter { state: refunded, merchant_id: other, ..all.clone() }, vec![]),
+        (PaymentFilter { state: completed, ..all.clone() }, vec![1, 2]),
+        (PaymentFilter { state: completed, ..bank.clone() }, vec![]),
+        (PaymentFilter { state: completed, merchant_id: other, ..all.clone() }, vec![]),
+        (same.clone(), vec![4]),
+        (PaymentFilter { state: completed, ..same.clone() }, vec![1]),
+        (PaymentFilter { state: Some(StateName::Received), ..same.clone() }, vec![4]),
+        (PaymentFilter { state: refunded, ..same.clone() }, vec![]),
+        (PaymentFilter { merchant_id: other, ..same.clone() }, vec![]),
+        (PaymentFilter { reference: Some("unheard of".to_owned()), ..all.clone() }, vec![]),
+    ] {
+        let expected: Vec<PaymentId> =
+            expected.into_iter().map(|place: usize| rows[place].payment_id).collect();
+        for limit in [1, 10] {
+            let (mut found, mut after) = (Vec::new(), None);
+            loop {
+                let page = store.payment_search(&filter, after, limit).await.unwrap();
+                let Some(last) = page.last() else { break };
+                after = Some((last.merchant_id, last.payment_id));
+                found.extend(page.iter().map(|row| row.payment_id));
+            }
+            assert_eq!(found, expected, "{filter:?}, {limit} at a time");
+        }
+    }
+}
+
 /// A merchant's corridor from BRL to USDC, from then on late after so many seconds.
 async fn late_after(store: &dyn Store, merchant_id: MerchantId, seconds: u64, made_at: Timestamp) {
     let terms = CorridorTerms {
