@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::{Decimal, DecimalFault, asset_decimals};
+use super::{Asset, Decimal, DecimalFault, asset_decimals};
 
 const LARGEST: &str = "99999999999999999999999999999999999999";
 const SMALLEST: &str = "0.00000000000000000000000000000000000001";
@@ -138,6 +138,14 @@ fn json_is_a_string_and_nothing_else() {
 fn a_number_is_refused_with_the_form_that_is_expected() {
     let refused = serde_json::from_str::<Decimal>("1.5").expect_err("a number").to_string();
     assert!(refused.contains("expected a decimal in a string"), "{refused}");
+}
+
+/// As an amount is its number: a log, or a test that fails, says `181.149631 USDC`.
+#[test]
+fn an_asset_is_its_code_in_texts_and_in_logs() {
+    let asset: Asset = "USDC".parse().expect("an asset");
+    assert_eq!(asset.to_string(), "USDC");
+    assert_eq!(format!("{:?}", Some(asset)), "Some(USDC)");
 }
 
 #[test]
