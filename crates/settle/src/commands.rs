@@ -223,8 +223,11 @@ fn settings(file: Option<&Path>) -> Result<Loaded, ConfigError> {
 async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<ExitCode, CommandError> {
     let Loaded { config, sources, warnings } = settings(file)?;
     logging::start(&config)?;
-    for warning in warnings {
-        tracing::warn!("{warning}");
+    // The doctor has them among its findings.
+    if !matches!(command, Command::Doctor(_)) {
+        for warning in &warnings {
+            tracing::warn!("{warning}");
+        }
     }
     let user = match &command {
         Command::Merchant(command) => command.user(),
@@ -238,7 +241,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
     match command {
         Command::Serve(command) => command.run(config, &sources).await?,
         Command::Migrate => migrate::run(&config).await?,
-        Command::Doctor(command) => return command.run(&config).await,
+        Command::Doctor(command) => return command.run(&config, warnings).await,
         Command::Config(command) => command.run(&config, &sources)?,
         Command::Merchant(command) => command.run(Context::open(config, user).await?).await?,
         Command::Key(command) => command.run(Context::open(config, user).await?).await?,

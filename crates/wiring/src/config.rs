@@ -16,6 +16,7 @@ use settle_shards::keeper::Keeper;
 
 mod error;
 mod expected;
+mod exposed;
 mod load;
 mod providers;
 mod show;

@@ -50,8 +50,10 @@ struct Finding {
 }
 
 impl Doctor {
-    pub(super) async fn run(self, config: &Config) -> Result<ExitCode, CommandError> {
-        let mut findings = vec![settings(config), data_folder(config), master_key(config)];
+    /// Checks everything; `warnings` is what was found when the settings were read.
+    pub(super) async fn run(self, config: &Config, warnings: Vec<String>) -> Result<ExitCode, CommandError> {
+        let mut findings = settings(config, warnings);
+        findings.extend([data_folder(config), master_key(config)]);
         let databases = database(config).await;
         // What the database knows of the master key says more.
         findings.retain(|finding| databases.iter().all(|other| other.check != finding.check));
@@ -84,12 +86,15 @@ fn finding(check: &'static str, verdict: Verdict, text: impl Into<String>) -> Fi
     Finding { check, verdict, finding: text.into() }
 }
 
-fn settings(config: &Config) -> Finding {
+fn settings(config: &Config, mut warnings: Vec<String>) -> Vec<Finding> {
     if config.webhook.is_opened() {
         let text = "webhook.allow_http, allow_networks or allow_unresolved is set: for development only";
-        return finding("settings", Verdict::Warning, text);
+        warnings.push(text.to_owned());
     }
-    finding("settings", Verdict::Ok, "every key is known and has a usable value")
+    if warnings.is_empty() {
+        return vec![finding("settings", Verdict::Ok, "every key is known and has a usable value")];
+    }
+    warnings.into_iter().map(|warning| finding("settings", Verdict::Warning, warning)).collect()
 }
 
 fn data_folder(config: &Config) -> Finding {

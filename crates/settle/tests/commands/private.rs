@@ -50,6 +50,31 @@ fn files_with_loose_modes_are_mended_with_a_warning() {
     assert_eq!(settle.run(&["merchant", "list"]).stderr, "", "there is nothing left to mend");
 }
 
+/// Settings are the operator's own: the service says so and starts.
+#[test]
+fn a_secret_in_settings_that_everybody_can_read_is_a_warning() {
+    let settle = Settle::sqlite(BINARY);
+    let key = "5e".repeat(32);
+    let bank = "[providers.bank]\nurl = \"http://127.0.0.1:9\"\nsecret = \"hush\"\n";
+    let path = settle.write("settle.toml", &format!("master_key = \"{key}\"\n{bank}"));
+    let set_mode = |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    let words =
+        "settle.toml holds master_key, providers.bank.secret and everybody can read it: run chmod o-rwx";
+    set_mode(0o644);
+    let ran = settle.run(&["config", "show"]);
+    ran.ok();
+    assert!(ran.stderr.contains(words) && !ran.stderr.contains(&key), "{ran:?}");
+    let found = settle.run(&["doctor", "--json"]);
+    assert!(found.stdout.contains(words) && !found.stdout.contains(&key), "{found:?}");
+    // A file of root's is given to the user who runs settle by its group.
+    set_mode(0o640);
+    assert_eq!(settle.run(&["config", "show"]).stderr, "");
+    assert!(!settle.run(&["doctor", "--json"]).stdout.contains("settle.toml"));
+    settle.write("settle.toml", "[webhook]\nmax_attempts = 3\n");
+    set_mode(0o644);
+    assert_eq!(settle.run(&["config", "show"]).stderr, "", "there is no secret in it");
+}
+
 #[test]
 fn the_service_leaves_no_core_dump() {
     let settle = Settle::sqlite(BINARY);

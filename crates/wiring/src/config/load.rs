@@ -10,6 +10,7 @@ use figment::{Figment, Profile, Provider};
 use super::Config;
 use super::error::{ConfigError, nearest};
 use super::expected::refusal;
+use super::exposed;
 use super::providers;
 use super::text::printable;
 use super::variables::{Environment, Variables, place, variable};
@@ -34,16 +35,20 @@ pub struct Loaded {
 pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Loaded, ConfigError> {
     let defaults = Figment::from(Toml::string(DEFAULTS));
     let known = leaves(&defaults).map_err(|fault| ConfigError::BadValue(fault.to_string()))?;
-    let mut figment = defaults;
+    let (mut figment, mut warnings) = (defaults, Vec::new());
     let default_file = Path::new(DEFAULT_FILE);
-    match file {
+    let file = match file {
         Some(file) if !file.is_file() => return Err(ConfigError::MissingFile(file.to_owned())),
-        Some(file) => figment = merge_file(figment, file, &known)?,
-        None if default_file.is_file() => figment = merge_file(figment, default_file, &known)?,
-        None => {}
+        None => Some(default_file).filter(|file| file.is_file()),
+        file => file,
+    };
+    if let Some(file) = file {
+        let own = file_settings(file, &known)?;
+        figment = figment.merge(Toml::file_exact(file));
+        warnings.extend(exposed::warning(file, &own));
     }
     let variables = Variables::read(environment, &known)?;
-    let mut warnings: Vec<String> = variables.unknown.iter().map(|name| not_a_setting(name)).collect();
+    warnings.extend(variables.unknown.iter().map(|name| not_a_setting(name)));
     let sources = figment.merge(variables.values).merge(variables.files);
     let config: Config = sources.extract().map_err(|fault| bad_value(&fault, &sources, &known))?;
     config.check().map_err(ConfigError::BadValue)?;
@@ -115,16 +120,16 @@ pub(super) fn leaves(figment: &Figment) -> Result<Vec<(String, Value)>, Box<figm
     Ok(found)
 }
 
-fn merge_file(figment: Figment, file: &Path, known: &[(String, Value)]) -> Result<Figment, ConfigError> {
+/// The settings of a file. One that we do not know is refused.
+fn file_settings(file: &Path, known: &[(String, Value)]) -> Result<Vec<(String, Value)>, ConfigError> {
     check_syntax(file)?;
-    let own = Figment::from(Toml::file_exact(file));
-    for (key, _) in
-        leaves(&own).map_err(|_| ConfigError::BadValue(format!("{}: not TOML", file.display())))?
-    {
-        if !known.iter().any(|(name, _)| *name == key) && providers::setting(&key).is_none() {
-            let suggestion = nearest(&key, known.iter().map(|(name, _)| name.clone()));
-            return Err(ConfigError::UnknownKey { place: file.display().to_string(), key, suggestion });
-        }
+    let own = leaves(&Figment::from(Toml::file_exact(file)))
+        .map_err(|_| ConfigError::BadValue(format!("{}: not TOML", file.display())))?;
+    let is_known = |key: &str| known.iter().any(|(name, _)| name == key) || providers::setting(key).is_some();
+    if let Some((key, _)) = own.iter().find(|(key, _)| !is_known(key)) {
+        let suggestion = nearest(key, known.iter().map(|(name, _)| name.clone()));
+        let place = file.display().to_string();
+        return Err(ConfigError::UnknownKey { place, key: key.clone(), suggestion });
     }
-    Ok(figment.merge(Toml::file_exact(file)))
+    Ok(own)
 }
