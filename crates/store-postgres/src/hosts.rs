@@ -134,6 +134,9 @@ fn without_attributes(path: &str) -> Result<String, UrlFault> {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

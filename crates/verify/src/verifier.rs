@@ -125,4 +125,6 @@ fn keyed(secret: &[u8]) -> Hmac<Sha256> {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

@@ -2,8 +2,9 @@
 //! refused with the name of its key or line, and no refusal repeats a secret.
 
 use proptest::prelude::*;
-use settle_wiring::config::{self, parse_duration};
+use settle_wiring::config::{self, ConfigError, parse_duration};
 
+/// Settings of every kind, and the name of a section.
 const KEYS: [&str; 12] = [
     "API__LISTEN",
     "API__REQUESTS_PER_SECOND",
@@ -13,7 +14,7 @@ const KEYS: [&str; 12] = [
     "LOG__LEVEL",
     "WEBHOOK__ALLOW_NETWORKS",
     "WEBHOOK__RETRY_FIRST",
-    "WEBHOOK__ATTEMPTS_MAX",
+    "WEBHOOK__MAX_ATTEMPTS",
     "WEBHOOK__NAMESERVERS",
     "ALERTS__URL",
     "WEBHOOK",
@@ -58,6 +59,18 @@ fn any_text() -> impl Strategy<Value = String> {
     ];
     let soup = prop::collection::vec(prop::sample::select(pieces.to_vec()), 0..10);
     prop_oneof![3 => soup.prop_map(|pieces| pieces.concat()), 1 => any::<String>()]
+}
+
+/// Otherwise every value would be refused, and nothing tested.
+#[test]
+fn every_key_is_a_setting() {
+    for key in KEYS.into_iter().filter(|key| *key != "WEBHOOK") {
+        let environment = vec![(format!("SETTLE_{key}"), "nonsense".to_owned())];
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let loaded = config::load(Some(file.path()), &environment);
+        assert!(!matches!(loaded, Err(ConfigError::UnknownKey { .. })), "{loaded:?}");
+        assert!(loaded.is_err() || loaded.is_ok_and(|loaded| loaded.warnings.is_empty()), "{key}");
+    }
 }
 
 proptest! {

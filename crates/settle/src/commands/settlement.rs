@@ -16,6 +16,8 @@ use super::progress::Progress;
 use crate::output::{self, OutputFormat};
 
 mod array;
+#[cfg(test)]
+mod fuzz;
 mod lines;
 mod steps;
 

@@ -169,7 +169,7 @@ impl Lines {
     }
 
     /// The text of each settlement and its place, from the start of the file.
-    fn texts(
+    pub fn texts(
         &self,
     ) -> Result<impl Iterator<Item = Result<(Place, Vec<u8>), CommandError>> + '_, CommandError> {
         let mut file = &self.file;
