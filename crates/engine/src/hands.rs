@@ -3,13 +3,16 @@
 //! Merchants take turns, and places in hand are bounded ([`places`]). While they are taken a claim waits
 //! until it is worth its statements: until some lives have ended, or a moment has passed, because the others
 //! may take long. Whoever has room is asked for at once.
+//!
+//! A merchant may have more payments due of a provider that is full than can be set aside. Claims pass
+//! over them, so that they reach what is due behind them.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::provider::ProviderName;
-use settle_store::{Ask, Shard};
+use settle_store::{PaymentAsk, Shard};
 use tokio::time::Instant;
 
 mod places;
@@ -21,6 +24,8 @@ use places::{COMMON_MAX, OWN_MAX, Places};
 pub(crate) const MERCHANTS_MAX: usize = 128;
 /// Merchants that one claim passes over at most: they go to the end of the line, and the next claim goes on.
 const PASSED_OVER_MAX: usize = 1_024;
+/// Merchants of one claim of whom some payments are passed over: looking at those takes the database a while.
+const WITHOUT_MAX: usize = 16;
 /// Payments of one claim.
 const CLAIMED_MAX: usize = 512;
 /// What merchants that take turns share.
@@ -38,6 +43,8 @@ pub(crate) struct Hands {
     turns: VecDeque<MerchantId>,
     /// The same merchants, and how many payments it is worth asking for.
     hungry: HashMap<MerchantId, usize>,
+    /// Providers that a merchant's payments were refused for.
+    refused: HashMap<MerchantId, BTreeSet<ProviderName>>,
     /// Those of the last claim that were asked for what had been set aside.
     resumed: HashSet<MerchantId>,
     places: Places,
@@ -51,6 +58,7 @@ impl Hands {
         Hands {
             turns: VecDeque::new(),
             hungry: HashMap::new(),
+            refused: HashMap::new(),
             resumed: HashSet::new(),
             places: Places::new(providers),
             patient_until: None,
@@ -82,7 +90,7 @@ impl Hands {
     }
 
     /// Whom to ask for, and for how many. Whoever is not served any more loses the turn.
-    pub(crate) fn asks(&mut self, now: Instant, serves: impl Fn(MerchantId) -> bool) -> Vec<Ask> {
+    pub(crate) fn asks(&mut self, now: Instant, serves: impl Fn(MerchantId) -> bool) -> Vec<PaymentAsk> {
         let is_patient = self.patient_until.is_none_or(|until| now < until);
         let (least, least_of_one) = if is_patient { (ROOM_MIN, ROOM_OF_ONE_MIN) } else { (1, 1) };
         let (released, mut is_waiting) = self.places.release(least, least_of_one);
@@ -91,7 +99,7 @@ impl Hands {
         }
         self.resumed.clear();
         let mut room = self.places.room().min(CLAIMED_MAX);
-        let (mut asks, mut passed_over) = (Vec::new(), Vec::new());
+        let (mut asks, mut passed_over, mut with_full) = (Vec::new(), Vec::new(), 0);
         if room < least {
             is_waiting |= room > 0 && !self.turns.is_empty();
             room = 0;
@@ -100,12 +108,19 @@ impl Hands {
             let Some(merchant_id) = self.turns.pop_front() else { break };
             if !serves(merchant_id) {
                 self.hungry.remove(&merchant_id);
+                self.refused.remove(&merchant_id);
                 continue;
             }
             let own = self.places.room_of(merchant_id);
             let soon = self.places.room_soon(merchant_id, now).unwrap_or(usize::MAX);
             if own < least_of_one || soon < least {
                 is_waiting |= own > 0 && soon > 0;
+                passed_over.push(merchant_id);
+                continue;
+            }
+            let without = self.without(merchant_id);
+            with_full += usize::from(!without.is_empty());
+            if with_full > WITHOUT_MAX && !without.is_empty() {
                 passed_over.push(merchant_id);
                 continue;
             }
@@ -117,12 +132,24 @@ impl Hands {
             let number = own.min(soon).min(fair).min(room).min(expected);
             let number = 1_usize << number.checked_ilog2().unwrap_or(0);
             room -= number;
-            asks.push(Ask { merchant_id, number: u32::try_from(number).unwrap_or(u32::MAX) });
+            let number = u32::try_from(number).unwrap_or(u32::MAX);
+            asks.push(PaymentAsk { merchant_id, number, without });
         }
         self.turns.extend(passed_over);
         let until = self.patient_until.filter(|_| is_patient).unwrap_or(now + ROOM_WAIT);
         self.patient_until = is_waiting.then_some(until);
         asks
+    }
+
+    /// The providers whose payments of a merchant would be refused again.
+    fn without(&mut self, merchant: MerchantId) -> Vec<ProviderName> {
+        let Some(refused) = self.refused.get_mut(&merchant) else { return Vec::new() };
+        refused.retain(|provider| self.places.refuses(merchant, provider));
+        let without: Vec<ProviderName> = refused.iter().cloned().collect();
+        if without.is_empty() {
+            self.refused.remove(&merchant);
+        }
+        without
     }
 
     /// What is in hand or set aside, with its merchant: a claim leaves it out.
@@ -137,13 +164,20 @@ impl Hands {
         payment: PaymentId,
         provider: Option<ProviderName>,
     ) -> Taken {
-        self.places.take(merchant, payment, provider)
+        let taken = self.places.take(merchant, payment, provider.clone());
+        if let (Taken::Refused, Some(provider)) = (taken, provider) {
+            self.refused.entry(merchant).or_default().insert(provider);
+        }
+        taken
     }
 
     /// A claim found so many payments of a merchant. Whether it has more is asked for, unless that would find
-    /// the same again or what has been set aside comes first.
-    pub(crate) fn asked(&mut self, ask: &Ask, found: usize, is_refused: bool) {
-        let Ask { merchant_id, number } = *ask;
+    /// the same again or what has been set aside comes first. It would if something was refused that the next
+    /// claim cannot pass over, or that this one was to pass over.
+    pub(crate) fn asked(&mut self, ask: &PaymentAsk, found: usize, refused: &[Option<ProviderName>]) {
+        let PaymentAsk { merchant_id, number, ref without } = *ask;
+        let comes = |provider: &ProviderName| without.contains(provider);
+        let is_refused = refused.iter().any(|provider| provider.as_ref().is_none_or(comes));
         let comes_again = self.resumed.contains(&merchant_id) && self.places.has_aside(merchant_id);
         if found >= usize::try_from(number).unwrap_or(usize::MAX) && !is_refused && !comes_again {
             self.wake(merchant_id);

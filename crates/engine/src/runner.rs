@@ -3,16 +3,17 @@
 //! The table of payments is the queue, as the table of deliveries is the dispatcher's: a claim is a read, and
 //! whoever holds a shard is alone in it and knows what it has in hand.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
 use settle_domain::ids::{MerchantId, PaymentId};
+use settle_domain::provider::ProviderName;
 use settle_shards::holdings::Holdings;
 use settle_shards::tenancy::{Tenancy, Told};
 use settle_shards::unreadable::Unreadable;
-use settle_store::{Ask, CALL_TIMEOUT, DueTime, ShardLease, StoreError, StoreResult, within};
+use settle_store::{CALL_TIMEOUT, DueTime, PaymentAsk, ShardLease, StoreError, StoreResult, within};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -221,31 +222,32 @@ impl Runner {
         }
     }
 
-    fn take(&mut self, asks: &[Ask], found: Vec<Claimed>) {
+    fn take(&mut self, asks: &[PaymentAsk], found: Vec<Claimed>) {
         let mut numbers: HashMap<MerchantId, usize> = HashMap::new();
-        let mut refused: HashSet<MerchantId> = HashSet::new();
+        let mut refused: HashMap<MerchantId, Vec<Option<ProviderName>>> = HashMap::new();
         for Claimed { merchant, payment, case, provider } in found {
             *numbers.entry(merchant).or_default() += 1;
             let Some(lease) = self.holdings.lease_of(merchant) else { continue };
             match case {
                 Ok(case) => {
                     self.unreadable.was_read(payment);
-                    match self.hands.take(merchant, payment, provider) {
+                    match self.hands.take(merchant, payment, provider.clone()) {
                         Taken::Now => self.start(case, lease),
                         Taken::Already | Taken::Aside => {}
-                        Taken::Refused => drop(refused.insert(merchant)),
+                        Taken::Refused => refused.entry(merchant).or_default().push(provider),
                     }
                 }
                 Err(error) => {
                     if !self.unreadable.rest(merchant, payment, &error) {
-                        refused.insert(merchant);
+                        refused.entry(merchant).or_default().push(None);
                     }
                 }
             }
         }
         for ask in asks {
             let found = numbers.get(&ask.merchant_id).copied().unwrap_or(0);
-            self.hands.asked(ask, found, refused.contains(&ask.merchant_id));
+            let refused = refused.get(&ask.merchant_id).map_or(&[][..], Vec::as_slice);
+            self.hands.asked(ask, found, refused);
             let is_known = self.hands.has_any(ask.merchant_id) || self.unreadable.is_of(ask.merchant_id);
             if found == 0 && !is_known {
                 self.drained.insert(ask.merchant_id);

@@ -10,8 +10,8 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
-    Ask, DueMerchant, DueTime, MerchantLock, NewPayment, PaymentChange, PaymentClaims, PaymentCreated,
-    PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreResult,
+    DueMerchant, DueTime, LOOKED_AT_MAX, MerchantLock, NewPayment, PaymentAsk, PaymentChange, PaymentClaims,
+    PaymentCreated, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreResult,
 };
 
 use crate::convert::{
@@ -57,6 +57,29 @@ settle_store::statements! {
                 )
                 LIMIT ?2 + 0
             )";
+    // Of merchants with payments of providers that have no place for more. A payment that has no provider yet
+    // will ask the one that its corridor names now.
+    hot CLAIM_WITHOUT = "
+        SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
+               provider, created_at, changed_at, due_at, request, progress
+        FROM payments
+        WHERE merchant_id = ?1 AND payment_id IN (
+            SELECT payment_id FROM (
+                SELECT payment_id, provider AS served_by, request AS given
+                FROM payments INDEXED BY payments_open
+                WHERE merchant_id = ?1 AND is_open AND due_at <= ?3
+                  AND payment_id NOT IN (SELECT unhex(value) FROM json_each(?4))
+                ORDER BY due_at, payment_id LIMIT ?5 + 0
+            )
+            WHERE instr(?6, ',' || coalesce(served_by, (
+                SELECT provider FROM corridors
+                WHERE merchant_id = ?1
+                  AND incoming = CASE WHEN json_valid(given) THEN given ->> 'incoming_currency' END
+                  AND outgoing = CASE WHEN json_valid(given) THEN given ->> 'outgoing_currency' END
+                ORDER BY version DESC LIMIT 1
+            ), '') || ',') = 0
+            LIMIT ?2 + 0
+        )";
     hot FIND = "
         SELECT merchant_id, payment_id, payin_source, payin_reference, state, version, reason, blocked,
                provider, created_at, changed_at, due_at, request, progress
@@ -144,12 +167,13 @@ impl PaymentReads for SqliteStore {
 
     async fn payment_claim(
         &self,
-        asks: &[Ask],
+        asks: &[PaymentAsk],
         taken: &[(MerchantId, PaymentId)],
         due: DueTime,
     ) -> StoreResult<PaymentClaims> {
         let mut by_number: BTreeMap<u32, Vec<MerchantId>> = BTreeMap::new();
-        for ask in asks {
+        let (whole, without): (Vec<_>, Vec<_>) = asks.iter().partition(|ask| ask.without.is_empty());
+        for ask in whole {
             by_number.entry(ask.number).or_default().push(ask.merchant_id);
         }
         let mut taken_of: HashMap<MerchantId, Vec<PaymentId>> = HashMap::new();
@@ -172,6 +196,16 @@ impl PaymentReads for SqliteStore {
                 }
                 tokio::task::yield_now().await;
             }
+        }
+        for ask in without {
+            let taken = json_rows(taken_of.get(&ask.merchant_id).into_iter().flatten().map(|id| hex(id.0)));
+            let (by, limit) = (due.by.as_micros(), signed(LOOKED_AT_MAX));
+            let asked = (ask.merchant_id.0, signed(ask.number), by, taken, limit, ask.without_listed());
+            let found = self.connections.read(|connection| connection.rows(CLAIM_WITHOUT, asked, claimed))?;
+            for (merchant, payment, row) in found {
+                claims.add(merchant, payment, row);
+            }
+            tokio::task::yield_now().await;
         }
         // SQLite returns the rows of a merchant in the order of their ids, not of their due times.
         claims.found.sort_by_key(|row| (row.standing.due_at, row.payment_id));

@@ -90,9 +90,9 @@ pub use merchants::{Merchant, MerchantReads, MerchantWrites};
 pub use operations::{OperationChange, OperationReads, OperationRow, OperationWrites};
 pub use operators::{NewOperator, Operator, OperatorReads, OperatorWrites, StoredToken};
 pub use payments::{
-    LatePayment, NewPayment, PAYMENTS_AT_ONCE_MAX, PaymentChange, PaymentClaims, PaymentCount,
-    PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentSearches, PaymentStanding, PaymentWrites,
-    SearchedBy, StepRow,
+    LOOKED_AT_MAX, LatePayment, NewPayment, PAYMENTS_AT_ONCE_MAX, PaymentAsk, PaymentChange, PaymentClaims,
+    PaymentCount, PaymentCreated, PaymentFilter, PaymentReads, PaymentRow, PaymentSearches, PaymentStanding,
+    PaymentWrites, SearchedBy, StepRow,
 };
 pub use proposals::{Proposal, ProposalReads, ProposalWrites};
 pub use providers::{PausedProvider, ProviderPause, ProviderReads, ProviderWrites};

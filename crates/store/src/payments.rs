@@ -17,10 +17,14 @@ use settle_domain::provider::ProviderName;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 
-use crate::{Ask, DueMerchant, DueTime, MerchantLock, Shard, StoreError, StoreResult};
+use crate::{DueMerchant, DueTime, MerchantLock, Shard, StoreError, StoreResult};
 
 /// The most payments in one call that creates or changes them.
 pub const PAYMENTS_AT_ONCE_MAX: usize = 1_000;
+
+/// Payments that a claim looks at, of a merchant of whom some are passed over: a bound on what the others
+/// wait for.
+pub const LOOKED_AT_MAX: u32 = 4_096;
 
 /// A payment as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,8 +179,8 @@ impl PaymentFilter {
     }
 }
 
-/// By which mark of theirs a search finds payments: the rarest for which there is an index, so that it does not
-/// walk over all that were ever made. The other marks are compared one by one.
+/// By which mark of theirs a search finds payments: the rarest for which there is an index, so that it
+/// does not walk over all that were ever made. The other marks are compared one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SearchedBy {
     /// By their flag, which few have.
@@ -221,6 +225,33 @@ pub struct LatePayment {
     pub late_at: Timestamp,
 }
 
+/// How many payments of a merchant the engine wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PaymentAsk {
+    /// The merchant's id.
+    pub merchant_id: MerchantId,
+    /// The most payments. Powers of two keep the asks of many merchants in few statements.
+    pub number: u32,
+    /// Providers whose payments are passed over, among the first [`LOOKED_AT_MAX`] that are due. A payment
+    /// that has none yet counts as one of the provider that the newest terms of its corridor name.
+    pub without: Vec<ProviderName>,
+}
+
+impl PaymentAsk {
+    /// As many payments, whatever their provider.
+    #[must_use]
+    pub const fn new(merchant_id: MerchantId, number: u32) -> PaymentAsk {
+        PaymentAsk { merchant_id, number, without: Vec::new() }
+    }
+
+    /// The names of the providers that are passed over, a comma before and behind each. No name has one.
+    #[must_use]
+    pub fn without_listed(&self) -> String {
+        let names = self.without.iter().map(ProviderName::as_str);
+        names.fold(",".to_owned(), |list, name| list + name + ",")
+    }
+}
+
 /// What a claim of payments found.
 #[derive(Debug, Default)]
 pub struct PaymentClaims {
@@ -252,10 +283,11 @@ pub trait PaymentReads {
         limit: u32,
     ) -> StoreResult<Vec<DueMerchant>>;
 
-    /// The payments that are due, each merchant's first due first, without those already `taken`.
+    /// The payments that are due, each merchant's first due first, without those already `taken`. Where
+    /// some are passed over, nothing is found that is due later than anybody waits.
     async fn payment_claim(
         &self,
-        asks: &[Ask],
+        asks: &[PaymentAsk],
         taken: &[(MerchantId, PaymentId)],
         due: DueTime,
     ) -> StoreResult<PaymentClaims>;

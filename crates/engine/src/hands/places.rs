@@ -22,7 +22,7 @@ pub(super) const OWN_MAX: usize = 128;
 pub(super) const COMMON_MAX: usize = 896;
 /// Places of one merchant, through one provider.
 pub(super) const OF_ONE_MAX: usize = 128;
-/// Payments that are set aside, of one provider and of one merchant.
+/// Payments that are set aside, of one provider, and of one merchant with it.
 const ASIDE_MAX: usize = 4_096;
 const ASIDE_OF_ONE_MAX: usize = 256;
 /// How long after a payment has come to an end its provider counts as one that has room again soon.
@@ -64,6 +64,7 @@ struct Crowd {
     in_hand: usize,
     of_merchant: HashMap<MerchantId, usize>,
     aside: VecDeque<PaymentId>,
+    aside_of_merchant: HashMap<MerchantId, usize>,
     /// When a payment came to an end, or the first one was taken in hand.
     moved_at: Option<Instant>,
 }
@@ -75,6 +76,17 @@ impl Crowd {
 
     fn is_moving(&self, now: Instant) -> bool {
         self.moved_at.is_some_and(|at| now < at + MOVES_FOR)
+    }
+
+    /// Whether it has a place for a payment of a merchant, if so many in common are free.
+    fn has_place(&self, merchant: MerchantId, in_common: usize) -> bool {
+        self.room_of(merchant) > 0 && (self.in_hand < OWN_MAX || in_common > 0)
+    }
+
+    /// Whether a payment of a merchant may be set aside.
+    fn may_wait(&self, merchant: MerchantId) -> bool {
+        let own = self.aside_of_merchant.get(&merchant).copied().unwrap_or(0);
+        self.aside.len() < ASIDE_MAX && own < ASIDE_OF_ONE_MAX
     }
 
     fn room_of(&self, merchant: MerchantId) -> usize {
@@ -130,7 +142,7 @@ impl Places {
         let in_common = self.room_in_common();
         let provider = provider.filter(|name| self.crowds.contains_key(&Some(name.clone())));
         let crowd = self.crowds.entry(provider.clone()).or_default();
-        if crowd.room_of(merchant) > 0 && (crowd.in_hand < OWN_MAX || in_common > 0) {
+        if crowd.has_place(merchant, in_common) {
             if crowd.in_hand == 0 {
                 crowd.moved_at = Some(Instant::now());
             }
@@ -143,14 +155,22 @@ impl Places {
         if self.aside.contains_key(&payment) {
             return Taken::Aside;
         }
-        let own = self.aside_of_merchant.get(&merchant).copied().unwrap_or(0);
-        if crowd.aside.len() >= ASIDE_MAX || own >= ASIDE_OF_ONE_MAX {
+        if !crowd.may_wait(merchant) {
             return Taken::Refused;
         }
-        self.aside_of_merchant.insert(merchant, own + 1);
+        *crowd.aside_of_merchant.entry(merchant).or_default() += 1;
+        *self.aside_of_merchant.entry(merchant).or_default() += 1;
         crowd.aside.push_back(payment);
         self.aside.insert(payment, merchant);
         Taken::Aside
+    }
+
+    /// Whether a payment of a merchant through a provider would be refused.
+    pub(super) fn refuses(&self, merchant: MerchantId, provider: &ProviderName) -> bool {
+        let crowd = self.crowds.get(&Some(provider.clone())).or_else(|| self.crowds.get(&None));
+        crowd.is_some_and(|crowd| {
+            !crowd.has_place(merchant, self.room_in_common()) && !crowd.may_wait(merchant)
+        })
     }
 
     pub(super) fn put_down(&mut self, payment: PaymentId) {
@@ -210,10 +230,12 @@ impl Places {
             in_common -= taken_in_common;
             for (merchant, number) in own_released.into_iter().filter(|(_, number)| *number > 0) {
                 *released.entry(merchant).or_default() += number;
-                let aside = self.aside_of_merchant.entry(merchant).or_default();
-                *aside = aside.saturating_sub(number);
-                if *aside == 0 {
-                    self.aside_of_merchant.remove(&merchant);
+                for aside_of_merchant in [&mut self.aside_of_merchant, &mut crowd.aside_of_merchant] {
+                    let aside = aside_of_merchant.entry(merchant).or_default();
+                    *aside = aside.saturating_sub(number);
+                    if *aside == 0 {
+                        aside_of_merchant.remove(&merchant);
+                    }
                 }
             }
         }

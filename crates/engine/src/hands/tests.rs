@@ -133,7 +133,7 @@ fn what_was_set_aside_is_asked_for_when_its_provider_has_room() {
     assert_eq!(hands.patient_until(), Some(now + ROOM_WAIT));
     hands.put_down(payment(0));
     assert_eq!(asked(&mut hands, now), [(waiting, 64)]);
-    let ask = Ask { merchant_id: waiting, number: 64 };
+    let ask = PaymentAsk::new(waiting, 64);
     assert_eq!(
         hands.known().filter(|(_, owner)| *owner == waiting).count(),
         36,
@@ -142,7 +142,7 @@ fn what_was_set_aside_is_asked_for_when_its_provider_has_room() {
     for number in 0..64 {
         assert_eq!(hands.take(waiting, payment(2_000 + number), Some(provider("one"))), Taken::Now);
     }
-    hands.asked(&ask, 64, false);
+    hands.asked(&ask, 64, &[]);
     assert_eq!(asked(&mut hands, now), [], "the others are asked for when there is room again");
 }
 
@@ -156,10 +156,69 @@ fn what_is_set_aside_is_bounded() {
         (0..300).map(|number| hands.take(waiting, payment(2_000 + number), Some(provider("one")))).collect();
     assert_eq!(taken.iter().filter(|taken| **taken == Taken::Aside).count(), 256);
     assert_eq!(taken[256..], vec![Taken::Refused; 44]);
-    hands.asked(&Ask { merchant_id: waiting, number: 1 }, 1, true);
-    assert_eq!(asked(&mut hands, now), []);
-    hands.asked(&Ask { merchant_id: waiting, number: 1 }, 1, false);
+    for unavoidable in [None, Some(provider("one"))] {
+        let ask = PaymentAsk { without: vec![provider("one")], ..PaymentAsk::new(waiting, 1) };
+        hands.asked(&ask, 1, &[unavoidable]);
+        assert_eq!(asked(&mut hands, now), []);
+    }
+    hands.asked(&PaymentAsk::new(waiting, 1), 1, &[]);
     assert_eq!(asked(&mut hands, now), [(waiting, 128)], "what is due behind it may be another provider's");
+}
+
+/// The next claim passes over them until there is room again, for them alone and for their merchant alone.
+#[test]
+fn what_was_refused_is_passed_over_while_it_would_be_again() {
+    let now = Instant::now();
+    let mut hands = hands(&["one", "other"], OF_ONE_MAX, 1);
+    let (busy, free) = (merchant(0), merchant(1));
+    for number in 0..300 {
+        hands.take(busy, payment(2_000 + number), Some(provider("one")));
+    }
+    let full: Vec<_> = (0..44).map(|_| Some(provider("one"))).collect();
+    hands.asked(&PaymentAsk::new(busy, 128), 128, &full);
+    hands.wake(free);
+    let asks = hands.asks(now, |_| true);
+    let passed_over = PaymentAsk { without: vec![provider("one")], ..PaymentAsk::new(busy, 128) };
+    assert_eq!(asks, [passed_over, PaymentAsk::new(free, 128)]);
+    for number in 0..OF_ONE_MAX + 200 {
+        let taken = hands.take(busy, payment(3_000 + number), Some(provider("other")));
+        assert_eq!(
+            taken,
+            if number < OF_ONE_MAX { Taken::Now } else { Taken::Aside },
+            "it waits for its own"
+        );
+    }
+    for number in 0..OF_ONE_MAX {
+        hands.put_down(payment(number));
+    }
+    assert_eq!(hands.asks(now, |_| true), [PaymentAsk::new(busy, 128)], "there is room again");
+}
+
+/// The others have their turn in a later claim; whoever is free has it in this one.
+#[test]
+fn few_merchants_of_a_claim_have_payments_that_are_passed_over() {
+    let later = Instant::now() + Duration::from_secs(2);
+    let mut hands = hands(&["one", "other", "third"], ALL, 100);
+    let full: Vec<MerchantId> = (0..WITHOUT_MAX + 4).map(merchant).collect();
+    for number in 0..5_000 {
+        hands.take(merchant(number % full.len()), payment(2_000 + number), Some(provider("one")));
+    }
+    let all: Vec<MerchantId> = full.into_iter().chain((200..260).map(merchant)).collect();
+    for merchant in &all {
+        hands.wake(*merchant);
+    }
+    let (mut asked, mut passed_over) = (Vec::new(), Vec::new());
+    loop {
+        let asks = hands.asks(later, |_| true);
+        if asks.is_empty() {
+            break;
+        }
+        passed_over.push(asks.iter().filter(|ask| !ask.without.is_empty()).count());
+        asked.extend(asks.into_iter().map(|ask| ask.merchant_id));
+    }
+    asked.sort();
+    assert_eq!(asked, all, "everybody once");
+    assert_eq!((passed_over[0], passed_over.iter().sum()), (WITHOUT_MAX, WITHOUT_MAX + 4));
 }
 
 /// Nothing is read only to be set aside while the provider moves. If it hangs, what is behind is read.

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::provider::ProviderName;
-use settle_store::{Ask, OperationRow, PaymentRow, StoreError, StoreResult};
+use settle_store::{OperationRow, PaymentAsk, PaymentRow, StoreError, StoreResult};
 
 use super::Runner;
 use crate::case::Case;
@@ -28,7 +28,7 @@ struct Belongings {
 
 impl Runner {
     /// What is due, with what belongs to it. What cannot be read keeps nobody else from being found.
-    pub(super) async fn claimed(&self, asks: &[Ask]) -> StoreResult<Vec<Claimed>> {
+    pub(super) async fn claimed(&self, asks: &[PaymentAsk]) -> StoreResult<Vec<Claimed>> {
         let claims = self.means.store.payment_claim(asks, &self.left_out(asks), self.due()).await?;
         // What has just come in has asked nothing of anybody.
         let known = claims.found.iter().filter(|row| row.version > 1);
@@ -49,7 +49,7 @@ impl Runner {
     }
 
     /// What a claim leaves out: what is in hand, waits for a place, or cannot be read.
-    fn left_out(&self, asks: &[Ask]) -> Vec<(MerchantId, PaymentId)> {
+    fn left_out(&self, asks: &[PaymentAsk]) -> Vec<(MerchantId, PaymentId)> {
         let asked: HashSet<MerchantId> = asks.iter().map(|ask| ask.merchant_id).collect();
         let left_out = self.hands.known().chain(self.unreadable.resting());
         let left_out = left_out.filter(|(_, merchant)| asked.contains(merchant));

@@ -13,8 +13,8 @@ use crate::world::World;
 /// More payments than the engine has places in hand, of merchants that have fewer than they may have.
 const MERCHANTS: usize = 12;
 const PAYMENTS_EACH: usize = 100;
-/// More payments than a merchant has in hand through one provider.
-const MANY_PAYMENTS: usize = 200;
+/// More payments than a merchant has in hand through one provider, set aside, and found by one claim.
+const MANY_PAYMENTS: usize = 600;
 /// More merchants than one look finds.
 const MANY_MERCHANTS: usize = 150;
 /// Long enough to claim all that can be claimed, and too short for a call to be given up.

@@ -6,6 +6,7 @@ use settle_domain::actor::Actor;
 use settle_domain::corridor::{ALERT_AFTER, Corridor, CorridorTerms, CorridorVersion, VersionedCorridor};
 use settle_domain::ids::{MerchantId, OperatorId};
 use settle_domain::pricing::CorridorPricing;
+use settle_domain::time::Timestamp;
 
 use super::fixtures::{at, merchant, unique_uuid};
 use crate::{CorridorKey, NewCorridor, Store, StoredCorridor};
@@ -37,6 +38,35 @@ async fn put(store: &dyn Store, new: &NewCorridor) -> CorridorVersion {
     let version = tx.corridor_put(&lock, new).await.unwrap();
     tx.commit().await.unwrap();
     version
+}
+
+/// Agrees on a corridor of a merchant without fees: a pair, its provider, and when a payment is late.
+pub(super) async fn agree(
+    store: &dyn Store,
+    merchant_id: MerchantId,
+    (incoming, outgoing): (&str, &str),
+    provider: &str,
+    alert_after: Duration,
+    made_at: Timestamp,
+) {
+    let terms = CorridorTerms {
+        incoming: incoming.parse().unwrap(),
+        outgoing: outgoing.parse().unwrap(),
+        fee_percentage: "0".parse().unwrap(),
+        fee_fixed: "0".parse().unwrap(),
+        minimum: None,
+        maximum: None,
+        provider: provider.parse().unwrap(),
+        alert_after,
+    };
+    let new = NewCorridor {
+        merchant_id,
+        corridor: Corridor::new(terms).unwrap(),
+        pricing: CorridorPricing::new("0".parse().unwrap(), None, None).unwrap(),
+        made_by: Actor::Command,
+        made_at,
+    };
+    put(store, &new).await;
 }
 
 fn stored(new: &NewCorridor, version: u32) -> StoredCorridor {

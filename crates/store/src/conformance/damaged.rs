@@ -8,7 +8,7 @@ use settle_domain::ids::{DeliveryId, MerchantId, PaymentId, SettlementId};
 use super::ScratchStore;
 use super::fixtures::{at, delivery, enqueue, merchant, page, record, settlement, unique_uuid};
 use super::payments::{create, payment};
-use crate::{Ask, DueTime, NewDelivery, PausedProvider, ProviderPause, Store, StoreError};
+use crate::{Ask, DueTime, NewDelivery, PausedProvider, PaymentAsk, ProviderPause, Store, StoreError};
 
 /// Makes every delivery one of another version.
 const DAMAGE_DELIVERIES: &str = "UPDATE deliveries SET event_type = 'settlement.failed'";
@@ -60,7 +60,7 @@ pub async fn a_payment_that_cannot_be_read_does_not_keep_others_from_being_claim
     scratch.execute(DAMAGE_PAYMENTS).await;
     let whole = [payment(one, "pix 2", at(1)), payment(two, "pix 3", at(1))];
     create(store, &whole).await;
-    let asks = [one, two].map(|merchant_id| Ask { merchant_id, number: 2 });
+    let asks = [one, two].map(|merchant_id| PaymentAsk::new(merchant_id, 2));
     let claims = store.payment_claim(&asks, &[], DueTime::by(at(1))).await.unwrap();
     let found: BTreeSet<PaymentId> = claims.found.iter().map(|row| row.payment_id).collect();
     assert_eq!(found, whole.iter().map(|row| row.payment_id).collect());

@@ -267,6 +267,7 @@ macro_rules! conformance_suite {
                 repetitions_inside_a_batch_of_payments,
                 a_change_needs_the_present_version,
                 a_claim_takes_the_first_payments_due,
+                a_claim_passes_over_providers_that_have_no_place,
                 a_merchant_is_due_for_its_payments,
                 a_payment_has_a_timeline_and_pricing,
                 the_pricing_of_many_payments_is_read_at_once,

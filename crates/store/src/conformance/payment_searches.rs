@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use settle_domain::actor::Actor;
-use settle_domain::corridor::{Corridor, CorridorTerms};
 use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::payment::{Flag, StateName};
-use settle_domain::pricing::CorridorPricing;
 use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 
+use super::corridors::agree;
 use super::fixtures::{at, merchant};
 use super::payments::{change, changed_to, create, payment};
-use crate::{NewCorridor, PaymentChange, PaymentCount, PaymentFilter, PaymentRow, PaymentStanding, Store};
+use crate::{PaymentChange, PaymentCount, PaymentFilter, PaymentRow, PaymentStanding, Store};
 
 /// An operator finds what is open by any mark, and what is done by its state.
 pub async fn an_operator_finds_payments_by_their_marks(store: &dyn Store) {
@@ -80,8 +78,8 @@ pub async fn an_operator_finds_payments_by_their_marks(store: &dyn Store) {
     assert_eq!(counts, [count(StateName::Received, 2, 1), count(StateName::Failed, 1, 9)]);
 }
 
-/// Each by its own way, alone and together with others: what was refunded, what is completed and still open, and
-/// what has the same reference in two receiving accounts. Pages go on where they ended.
+/// Each by its own way, alone and together with others: what was refunded, what is completed and still
+/// open, and what has the same reference in two receiving accounts. Pages go on where they ended.
 pub async fn a_search_finds_payments_by_each_of_its_ways(store: &dyn Store) {
     let owner = merchant(store).await;
     let mut rows: Vec<PaymentRow> = (0..6).map(|n| payment(owner, &n.to_string(), at(n))).collect();
@@ -143,27 +141,8 @@ pub async fn a_search_finds_payments_by_each_of_its_ways(store: &dyn Store) {
 
 /// A merchant's corridor from BRL to USDC, from then on late after so many seconds.
 async fn late_after(store: &dyn Store, merchant_id: MerchantId, seconds: u64, made_at: Timestamp) {
-    let terms = CorridorTerms {
-        incoming: "BRL".parse().unwrap(),
-        outgoing: "USDC".parse().unwrap(),
-        fee_percentage: "0".parse().unwrap(),
-        fee_fixed: "0".parse().unwrap(),
-        minimum: None,
-        maximum: None,
-        provider: "bank".parse().unwrap(),
-        alert_after: Duration::from_secs(seconds),
-    };
-    let new = NewCorridor {
-        merchant_id,
-        corridor: Corridor::new(terms).unwrap(),
-        pricing: CorridorPricing::new("0".parse().unwrap(), None, None).unwrap(),
-        made_by: Actor::Command,
-        made_at,
-    };
-    let mut tx = store.begin().await.unwrap();
-    let lock = tx.merchant_lock(&[merchant_id]).await.unwrap();
-    tx.corridor_put(&lock, &new).await.unwrap();
-    tx.commit().await.unwrap();
+    let alert_after = Duration::from_secs(seconds);
+    agree(store, merchant_id, ("BRL", "USDC"), "bank", alert_after, made_at).await;
 }
 
 /// A payment with the given standing.

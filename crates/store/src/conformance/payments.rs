@@ -8,10 +8,11 @@ use settle_domain::reason::{Blocked, Reason};
 use settle_domain::settlement::Origin;
 use settle_domain::time::Timestamp;
 
+use super::corridors::agree;
 use super::fixtures::{at, merchant, record, settlement, settlement_of, unique_uuid};
 use crate::{
-    Ask, DueTime, NewPayment, NewSettlement, PaymentChange, PaymentCreated, PaymentRow, PaymentStanding,
-    RecordedBatch, Shard, StepRow, Store,
+    DueTime, NewPayment, NewSettlement, PaymentAsk, PaymentChange, PaymentCreated, PaymentRow,
+    PaymentStanding, RecordedBatch, Shard, StepRow, Store,
 };
 
 /// A payment that has just come in, due at once.
@@ -96,7 +97,7 @@ pub(super) fn changed_to(row: &PaymentRow, standing: PaymentStanding) -> Payment
 }
 
 async fn claim(store: &dyn Store, merchant_id: MerchantId, number: u32, by: Timestamp) -> Vec<PaymentId> {
-    let asks = [Ask { merchant_id, number }];
+    let asks = [PaymentAsk::new(merchant_id, number)];
     let claimed = store.payment_claim(&asks, &[], DueTime::by(by)).await.unwrap();
     claimed.found.iter().map(|row| row.payment_id).collect()
 }
@@ -246,12 +247,62 @@ pub async fn a_claim_takes_the_first_payments_due(store: &dyn Store) {
     create(store, &[payment(other, "pix", at(1))]).await;
     assert_eq!(claim(store, owner, 2, at(5)).await, [rows[1].payment_id, rows[2].payment_id]);
     let taken = [(owner, rows[1].payment_id)];
-    let asks = [Ask { merchant_id: owner, number: 8 }];
+    let asks = [PaymentAsk::new(owner, 8)];
     let claimed = store.payment_claim(&asks, &taken, DueTime::by(at(5))).await.unwrap();
     assert_eq!(claimed.found, [rows[2].clone(), rows[0].clone()]);
     let beyond = DueTime { by: at(0), beyond: at(6) };
     let claimed = store.payment_claim(&asks, &[], beyond).await.unwrap();
     assert_eq!(claimed.found, [rows[3].clone()], "due later than anybody waits");
+}
+
+/// Its payments that they serve, and those that they would serve under the newest terms. Others are found
+/// behind them, the first due first, and other merchants' whatever their provider.
+pub async fn a_claim_passes_over_providers_that_have_no_place(store: &dyn Store) {
+    let (owner, other) = (merchant(store).await, merchant(store).await);
+    let terms = Duration::from_mins(1);
+    agree(store, owner, ("BRL", "USDC"), "chain", terms, at(0)).await;
+    agree(store, owner, ("BRL", "USDC"), "bank", terms, at(1)).await;
+    agree(store, owner, ("BRL", "USDT"), "chain", terms, at(1)).await;
+    let new = |owner, number: u64, outgoing: &str| PaymentRow {
+        request: format!(r#"{{"incoming_currency":"BRL","outgoing_currency":"{outgoing}"}}"#),
+        ..payment(owner, &format!("pix {number}"), at(number))
+    };
+    let rows = [
+        new(owner, 1, "USDC"),
+        new(owner, 2, "USDT"),
+        new(owner, 3, "USDC"),
+        new(owner, 4, "USDT"),
+        new(owner, 5, "unheard of"),
+        PaymentRow { request: "{".to_owned(), ..new(owner, 6, "") },
+        new(owner, 9, "USDT"),
+        new(other, 1, "USDC"),
+    ];
+    create(store, &rows).await;
+    for (row, provider) in [(&rows[2], "chain"), (&rows[3], "bank")] {
+        let standing = PaymentStanding { provider: Some(provider.parse().unwrap()), ..row.standing.clone() };
+        assert_eq!(change(store, &[changed_to(row, standing)]).await, [true]);
+    }
+    let without = |number, names: &[&str]| PaymentAsk {
+        without: names.iter().map(|name| name.parse().unwrap()).collect(),
+        ..PaymentAsk::new(owner, number)
+    };
+    for (ask, taken, expected) in [
+        (without(8, &[]), None, vec![0, 1, 2, 3, 4, 5]),
+        (without(8, &["bank"]), None, vec![1, 2, 4, 5]),
+        (without(2, &["bank"]), None, vec![1, 2]),
+        (without(2, &["bank"]), Some(1), vec![2, 4]),
+        (without(8, &["chain"]), None, vec![0, 3, 4, 5]),
+        (without(8, &["ban", "an", "bank", "chain"]), None, vec![4, 5]),
+    ] {
+        let taken: Vec<_> = taken.map(|place: usize| (owner, rows[place].payment_id)).into_iter().collect();
+        let asks = [ask, PaymentAsk::new(other, 8)];
+        let found = store.payment_claim(&asks, &taken, DueTime::by(at(7))).await.unwrap().found;
+        let (of_other, own): (Vec<_>, Vec<_>) = found.iter().partition(|row| row.merchant_id == other);
+        let expected: Vec<PaymentId> =
+            expected.into_iter().map(|place: usize| rows[place].payment_id).collect();
+        assert_eq!(own.iter().map(|row| row.payment_id).collect::<Vec<_>>(), expected, "{asks:?}");
+        assert_eq!(of_other, [&rows[7]], "{asks:?}");
+    }
 }
 
 /// A merchant is due no later than its payments, and not at all when a look found nothing left.
