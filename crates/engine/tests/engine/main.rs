@@ -39,6 +39,7 @@ mod rules;
 mod runner;
 mod sends;
 mod watch;
+mod workflows;
 mod world;
 
 use desk::Lie;

@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) wake: EngineWake,
     /// The lease on the merchant's shard, unless an engine of the test keeps it.
     pub(crate) lease: Option<ShardLease>,
+    /// Who holds the shards, if the test does.
+    keeper: Option<KeeperId>,
     _presence: Option<Box<dyn Presence>>,
 }
 
@@ -59,7 +61,15 @@ impl World {
         let keeper = fixtures::unique_keeper_id();
         let presence = world.store.presence(keeper, Duty::Engine).await.unwrap().expect("nobody else sends");
         let lease = lease(&*world.store, keeper, world.merchant).await;
-        World { lease: Some(lease), _presence: Some(presence), ..world }
+        World { lease: Some(lease), keeper: Some(keeper), _presence: Some(presence), ..world }
+    }
+
+    /// From now on it is about another merchant, which has the corridor that most tests use.
+    pub(crate) async fn next_merchant(&mut self) {
+        self.merchant = fixtures::merchant(&*self.store).await;
+        self.lease =
+            Some(lease(&*self.store, self.keeper.expect("the test holds the shards"), self.merchant).await);
+        self.corridor("BRL", "USDC", "0.5").await;
     }
 
     /// A world in which nobody holds a shard yet.
@@ -86,7 +96,19 @@ impl World {
             corridors: Corridors::default(),
             answer_wait: Duration::from_secs(10),
         };
-        World { store, desk, other_desk, means, writer, clock, merchant, wake, lease: None, _presence: None }
+        World {
+            store,
+            desk,
+            other_desk,
+            means,
+            writer,
+            clock,
+            merchant,
+            wake,
+            lease: None,
+            keeper: None,
+            _presence: None,
+        }
     }
 
     /// The engine begins anew: what it knew of its providers and corridors is forgotten.
