@@ -23,6 +23,7 @@ mod damaged;
 mod desk;
 mod doubts;
 mod elsewhere;
+mod failovers;
 mod groups;
 mod hints;
 mod memories;

@@ -1,5 +1,5 @@
-//! A provider that says to one call what a test wants, and keeps its word otherwise. It knows its keys by their
-//! bodies, as the protocol demands, and it may be the last thing that a node sees.
+//! A provider that says to one call what a test wants, and keeps its word otherwise. It knows its keys by
+//! their bodies, as the protocol demands, and it may be the last thing that a node sees.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -196,16 +196,36 @@ pub(crate) enum Mishap {
     Fails,
 }
 
+/// What somebody does while a node goes on.
+pub(crate) type Meanwhile = Box<dyn Fn() + Send + Sync>;
+
 /// Everything that a node lives through, in turn, and what befalls it at which of it.
 pub(crate) struct Fate {
     mishap: Option<(usize, Mishap)>,
+    /// What somebody else does when the node comes to something.
+    meanwhile: Option<(usize, Meanwhile)>,
     lived: Mutex<Vec<String>>,
     is_dead: watch::Sender<bool>,
 }
 
 impl Fate {
     pub(crate) fn new(mishap: Option<(usize, Mishap)>) -> Arc<Fate> {
-        Arc::new(Fate { mishap, lived: Mutex::default(), is_dead: watch::Sender::new(false) })
+        Arc::new(Fate {
+            mishap,
+            meanwhile: None,
+            lived: Mutex::default(),
+            is_dead: watch::Sender::new(false),
+        })
+    }
+
+    /// The node dies at this, and somebody does something at another.
+    pub(crate) fn dies(at: usize, meanwhile: Option<(usize, Meanwhile)>) -> Arc<Fate> {
+        Arc::new(Fate {
+            mishap: Some((at, Mishap::Dies)),
+            meanwhile,
+            lived: Mutex::default(),
+            is_dead: watch::Sender::new(false),
+        })
     }
 
     /// What the node has lived through.
@@ -222,6 +242,11 @@ impl Fate {
         let mut lived = self.lived.lock().unwrap_or_else(PoisonError::into_inner);
         let number = lived.len();
         lived.push(what);
+        if let Some((at, work)) = &self.meanwhile
+            && *at == number
+        {
+            work();
+        }
         let mishap = self.mishap.filter(|(at, _)| *at == number).map(|(_, mishap)| mishap);
         if mishap == Some(Mishap::Dies) {
             self.is_dead.send_replace(true);
