@@ -67,7 +67,7 @@ impl Simulation {
     pub async fn run(self: Arc<Simulation>) {
         let watching = tokio::spawn({
             let world = self.world.clone();
-            async move { world.watch_balances().await }
+            async move { world.watch_books().await }
         });
         for _ in 0..=usize::from(self.world.chance.once_in(3)) {
             patiently(|| self.add_merchant()).await;
