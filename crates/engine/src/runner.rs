@@ -102,6 +102,15 @@ struct Runner {
     drained: BTreeSet<MerchantId>,
     /// Merchants that looks have found since one last found fewer than it may.
     looked: BTreeSet<MerchantId>,
+    /// Since when looks have failed, and claims: nobody is served without either.
+    fails_since: [Option<Instant>; 2],
+}
+
+/// What nobody is served without.
+#[derive(Clone, Copy)]
+enum Vital {
+    Look,
+    Claim,
 }
 
 impl Runner {
@@ -119,6 +128,7 @@ impl Runner {
             rests_until: now,
             drained: BTreeSet::new(),
             looked: BTreeSet::new(),
+            fails_since: [None; 2],
         }
     }
 
@@ -153,11 +163,14 @@ impl Runner {
     async fn look(&mut self) {
         self.next_look = Instant::now() + LOOK_INTERVAL;
         let shards = self.holdings.served();
+        if shards.is_empty() {
+            self.succeeded(Vital::Look);
+        }
         if shards.is_empty() || self.rests_until > Instant::now() {
             return;
         }
         if let Err(error) = within(CALL_TIMEOUT, self.refresh()).await {
-            self.failed(&error, "to say when merchants are due");
+            self.failed(Vital::Look, &error, "to say when merchants are due");
             return;
         }
         let known: Vec<MerchantId> = self.hands.hungry().chain(self.looked.iter().copied()).collect();
@@ -165,6 +178,7 @@ impl Runner {
         let found = self.means.store.payment_due(&shards, self.due(), &known, limit);
         match within(CALL_TIMEOUT, found).await {
             Ok(found) => {
+                self.succeeded(Vital::Look);
                 let found: BTreeSet<MerchantId> = found.into_iter().map(|due| due.merchant_id).collect();
                 // There are more. What is in hand stays due: the next look leaves out whom this one found.
                 if found.len() == MERCHANTS_MAX && self.looked.len() < LOOKED_MAX {
@@ -175,7 +189,7 @@ impl Runner {
                 }
                 self.wake(found);
             }
-            Err(error) => self.failed(&error, "to look for payments"),
+            Err(error) => self.failed(Vital::Look, &error, "to look for payments"),
         }
     }
 
@@ -191,10 +205,24 @@ impl Runner {
         tx.commit().await
     }
 
-    fn failed(&mut self, error: &StoreError, what: &str) {
+    /// It was done, or nobody needs it now.
+    fn succeeded(&mut self, call: Vital) {
+        if self.fails_since[call as usize].take().is_some() {
+            self.tell_failing();
+        }
+    }
+
+    fn failed(&mut self, call: Vital, error: &StoreError, what: &str) {
         tracing::warn!(%error, "the engine failed {what}");
+        self.fails_since[call as usize].get_or_insert(Instant::now());
+        self.tell_failing();
         self.rests_until = Instant::now() + BACKOFF;
         self.next_look = self.next_look.max(self.rests_until);
+    }
+
+    /// The keeper shows it, and who asks whether the process is ready hears of it.
+    fn tell_failing(&self) {
+        self.tenancy.fails_since(self.fails_since.into_iter().flatten().min());
     }
 
     /// Claims for the merchants whose turn it is. Says whether it did: others may have a turn then.
@@ -205,10 +233,12 @@ impl Runner {
         let holdings = &self.holdings;
         let asks = self.hands.asks(Instant::now(), |merchant| holdings.serves(merchant));
         if asks.is_empty() {
+            self.succeeded(Vital::Claim);
             return false;
         }
         match within(CALL_TIMEOUT, self.claimed(&asks)).await {
             Ok(found) => {
+                self.succeeded(Vital::Claim);
                 self.take(&asks, found);
                 true
             }
@@ -216,7 +246,7 @@ impl Runner {
                 for ask in &asks {
                     self.hands.wake(ask.merchant_id);
                 }
-                self.failed(&error, "to claim payments");
+                self.failed(Vital::Claim, &error, "to claim payments");
                 false
             }
         }

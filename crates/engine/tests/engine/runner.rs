@@ -9,7 +9,7 @@ use settle_domain::ids::{KeeperId, MerchantId, PaymentId};
 use settle_domain::payment::{PaymentOrder, StateName};
 use settle_engine::runner::{Engine, SHUTDOWN_TIMEOUT};
 use settle_provider::wire::OperationKind as Asked;
-use settle_shards::keeper::Keeper;
+use settle_shards::keeper::{Keeper, Standing};
 use settle_shards::leases::{ShardLeases, StoreLeases};
 use settle_store::conformance::{ScratchStore, fixtures};
 use settle_store::{Duty, Leases, Presence, SHARDS, Shard, ShardLease, Store, StoreResult};
@@ -40,6 +40,7 @@ settle_testing::on_both_stores! {
     a_shard_is_given_back_when_its_payments_have_come_to_a_rest,
     an_engine_that_stops_lets_what_it_has_in_hand_end,
     what_a_dead_engine_had_in_hand_is_looked_up_by_the_next,
+    an_engine_that_can_never_claim_says_so_until_it_can,
 }
 
 /// An engine that runs, with the keeper of its shards.
@@ -47,6 +48,7 @@ pub(crate) struct Running {
     stop: oneshot::Sender<()>,
     engine: JoinHandle<()>,
     keeper: JoinHandle<()>,
+    standing: watch::Receiver<Standing>,
 }
 
 impl Running {
@@ -60,7 +62,7 @@ impl Running {
 
     fn stopping_within(shutdown_timeout: Duration, world: &World, leases: Arc<dyn ShardLeases>) -> Running {
         let mut keeper = Keeper::new(leases, fixtures::unique_keeper_id(), LEASE);
-        let tenancy = keeper.tenant();
+        let (tenancy, standing) = (keeper.tenant(), keeper.standing());
         let engine = Engine { means: world.means.clone(), wake: world.wake.clone(), shutdown_timeout };
         let (stop, stopped) = oneshot::channel();
         let stopped = async {
@@ -70,6 +72,7 @@ impl Running {
             stop,
             engine: tokio::spawn(engine.run(tenancy, stopped)),
             keeper: tokio::spawn(keeper.run()),
+            standing,
         }
     }
 
@@ -257,13 +260,27 @@ async fn an_engine_that_stops_lets_what_it_has_in_hand_end(scratch: ScratchStore
     world.desk.keep_back(Some(Asked::Payout));
     let running = Running::start(&world);
     world.desk.until(has_paid(1)).await;
-    let Running { stop, engine, keeper } = running;
+    let Running { stop, engine, keeper, .. } = running;
     stop.send(()).unwrap();
     world.desk.keep_back(None);
     engine.await.unwrap();
     keeper.await.unwrap();
     world.assert_completed_once(payment).await;
     assert_eq!(world.desk.look_ups(), 0);
+}
+
+/// A payment is due, and what a claim reads is not there: nobody would be served by who calls itself serving.
+async fn an_engine_that_can_never_claim_says_so_until_it_can(scratch: ScratchStore) {
+    let world = World::unserved(scratch).await;
+    let payment = world.paying(&[]).await;
+    world.store.execute("ALTER TABLE payments RENAME TO elsewhere").await;
+    let mut running = Running::start(&world);
+    running.standing.wait_for(|standing| matches!(standing, Standing::Failing(_))).await.unwrap();
+    world.store.execute("ALTER TABLE elsewhere RENAME TO payments").await;
+    running.standing.wait_for(|standing| *standing == Standing::Present).await.unwrap();
+    world.desk.until(has_paid(1)).await;
+    running.stop().await;
+    world.assert_completed_once(payment).await;
 }
 
 async fn what_a_dead_engine_had_in_hand_is_looked_up_by_the_next(scratch: ScratchStore) {
