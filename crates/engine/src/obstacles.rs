@@ -26,7 +26,7 @@ pub enum Obstacle {
     Paused(ProviderName),
     /// The provider does not accept our credentials, as this process saw last.
     TurnedAway(ProviderName, u16),
-    /// Nothing goes out before the provider has said what became of what people gave up.
+    /// Nothing goes out before the provider has said what became of what people gave up, or it hinted at.
     Unanswered(ProviderName, OperationKind),
 }
 
@@ -97,7 +97,7 @@ impl Means {
         if let Some(status) = station.turns_away() {
             return Ok(Some(Obstacle::TurnedAway(name, status)));
         }
-        let held_back_by = self.held_back_by(case);
+        let held_back_by = self.held_back_by(case).await?;
         Ok(held_back_by
             .map(|given_up| Obstacle::Unanswered(given_up.provider.clone(), given_up.request.kind())))
     }

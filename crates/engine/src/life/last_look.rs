@@ -10,9 +10,11 @@ use settle_domain::operation::{
     Answer, Judgement, Memory, Operation, OperationKind, OperationStatus, Seen as Verdict,
 };
 use settle_domain::payment::PaymentState;
+use settle_domain::provider::ProviderName;
 use settle_domain::reason::Blocked;
 use settle_provider::seen::Seen;
 use settle_provider::wire;
+use settle_store::StoreResult;
 
 use super::{Errands, LifeError, Means, errands};
 use crate::advance::Advance;
@@ -63,14 +65,19 @@ impl Means {
     /// What follows if something that was given up has moved after all, or if its provider does not answer
     /// yet. `None` if nothing stands in the way. An answer that says nothing does not: people have decided.
     pub(super) async fn last_look(&self, case: &Case) -> Result<Option<Advance>, LifeError> {
-        for place in looks(case) {
+        let places = looks(case);
+        if places.is_empty() {
+            return Ok(None);
+        }
+        let next = self.next_provider(case).await?;
+        for place in places {
             let tracked = &case.operations[place];
             let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
             let kind = operation.request.kind();
             let Some(station) = self.providers.find(&operation.provider) else { continue };
             let seen = station.look_up(operation.operation_id).await;
             if is_silence(&seen) {
-                if self.waits_for(case, place) {
+                if self.waits_for(case, place, next.as_ref()) {
                     return Ok(Some(self.holds_back(case)));
                 }
                 continue;
@@ -93,25 +100,39 @@ impl Means {
         Ok(None)
     }
 
-    /// The operation that people gave up and whose provider must answer before the payment goes on, if it
-    /// waits for one.
-    pub(crate) fn held_back_by<'a>(&self, case: &'a Case) -> Option<&'a Operation> {
-        case.payment.blocked.filter(|blocked| *blocked == Blocked::ProviderUnavailable)?;
-        let awaited = looks(case).into_iter().filter(|place| self.waits_for(case, *place));
+    /// The operation that people gave up, or its provider hinted at, and whose provider must answer before
+    /// the payment goes on, if it waits for one.
+    pub(crate) async fn held_back_by<'a>(&self, case: &'a Case) -> StoreResult<Option<&'a Operation>> {
+        if case.payment.blocked != Some(Blocked::ProviderUnavailable) {
+            return Ok(None);
+        }
+        let next = self.next_provider(case).await?;
+        let given_up = looks(case).into_iter().filter(|place| self.waits_for(case, *place, next.as_ref()));
+        let awaited = case.hinted().into_iter().chain(given_up);
         let mut operations = awaited.map(|place| &case.operations[place].operation);
-        operations.find(|operation| self.providers.find(&operation.provider).is_some())
+        Ok(operations.find(|operation| self.providers.find(&operation.provider).is_some()))
+    }
+
+    /// The provider that is asked next: after some retries that of the corridor's newest terms.
+    async fn next_provider(&self, case: &Case) -> StoreResult<Option<ProviderName>> {
+        match (&case.payment.provider, self.corridor(case).await?) {
+            (Some(provider), _) => Ok(Some(provider.clone())),
+            (None, Some(corridor)) => self.present_provider(case, &corridor).await.map(Some),
+            (None, None) => Ok(None),
+        }
     }
 
     /// Whether silence about an operation holds back what goes out in its place: of another provider, or of
     /// what was given up long ago, not for long.
-    fn waits_for(&self, case: &Case, place: usize) -> bool {
-        case.watched().contains(&place) && case.is_own(place) || self.is_recent(case)
+    fn waits_for(&self, case: &Case, place: usize, next: Option<&ProviderName>) -> bool {
+        let is_next = next == Some(&case.operations[place].operation.provider);
+        is_next && case.watched().contains(&place) || self.is_recent(case)
     }
 
     /// Whether silence about what a provider hinted at holds back what would go out meanwhile: of another
-    /// provider not for long.
+    /// provider not for long. A payment that is bound to nobody may be bound to this one next.
     pub(super) fn holds_back_for(&self, case: &Case, place: usize) -> bool {
-        case.is_own(place) || self.is_recent(case)
+        case.payment.provider.is_none() || case.is_own(place) || self.is_recent(case)
     }
 
     fn is_recent(&self, case: &Case) -> bool {

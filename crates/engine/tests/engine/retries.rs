@@ -4,6 +4,7 @@
 use settle_domain::corridor::CorridorVersion;
 use settle_domain::ledger::Account;
 use settle_domain::payment::{Act, Outcome, PaymentOrder, StateName};
+use settle_domain::reason::Blocked;
 use settle_engine::acts::People;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
@@ -11,12 +12,13 @@ use settle_store::conformance::ScratchStore;
 use crate::acts::{act_now, assert_books_agree};
 use crate::desk::{Desk, Lie};
 use crate::notices::do_by_hand;
-use crate::world::World;
+use crate::world::{World, at};
 
 settle_testing::on_both_stores! {
     before_a_conversion_the_present_provider_serves_it_at_the_first_terms,
     after_a_conversion_who_bought_serves_it,
     without_a_conversion_the_present_provider_serves_it,
+    silence_of_who_pays_next_holds_a_retry_back,
     a_late_conversion_is_paid_out_by_who_made_it,
 }
 
@@ -80,6 +82,33 @@ async fn without_a_conversion_the_present_provider_serves_it(scratch: ScratchSto
     let row = world.go(payment).await;
     assert_eq!((row.standing.state, row.standing.provider), (StateName::Completed, "other".parse().ok()));
     assert_eq!((done(&world.desk), done(&world.other_desk)), ((0, 0), (0, 1)));
+    assert_books_agree(&world).await;
+}
+
+/// Two people gave the payout up, and the provider that made it is asked to make another.
+async fn silence_of_who_pays_next_holds_a_retry_back(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.corridor_of(world.merchant, "desk", ("USDC", "USDC"), "0").await;
+    world.desk.lies(Asked::Payout, &[Lie::Lost]);
+    world.desk.silent(true);
+    world.desk.deaf(true);
+    let order = PaymentOrder { incoming: "USDC".parse().unwrap(), ..world.order("chain", "USDC") };
+    let payment = world.receive(order).await.unwrap();
+    world.go(payment).await;
+    world.clock.set(at(24 * 3_600));
+    world.go(payment).await;
+    for what in [Act::Resolve(Outcome::NotPaid), Act::Retry] {
+        act_now(&world, payment, what, People::Two).await.unwrap();
+    }
+    for day in [1, 2] {
+        world.clock.set(at((1 + day) * 24 * 3_600));
+        let row = world.go(payment).await;
+        let held = (StateName::Converted, Some(Blocked::ProviderUnavailable));
+        assert_eq!((row.standing.state, row.standing.blocked), held, "day {day}");
+    }
+    world.desk.silent(false);
+    world.go_when_due(payment).await;
+    assert_eq!(done(&world.desk), (0, 1), "it was paid");
     assert_books_agree(&world).await;
 }
 
