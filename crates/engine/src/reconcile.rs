@@ -102,9 +102,15 @@ struct Run {
     after: Option<String>,
     pages: u32,
     is_listed: bool,
-    /// How often in a row the provider did not give that page, or its word.
+    /// The most pages that came, also before the list began anew.
+    #[serde(default)]
+    pages_most: u32,
+    /// How often in a row the provider did not give that page.
     #[serde(default)]
     failures: u32,
+    /// How often in a row a step ended because the provider did not give its word.
+    #[serde(default)]
+    silences: u32,
     /// Since when nothing has got on, and whether operators were told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stuck_since: Option<Timestamp>,
@@ -119,9 +125,19 @@ struct Run {
 }
 
 impl Run {
-    /// A page came.
+    /// A page came, and was compared. One that had come before is no progress.
+    fn has_page(&mut self) {
+        self.pages += 1;
+        self.failures = 0;
+        if self.pages > self.pages_most {
+            self.pages_most = self.pages;
+            self.got_on();
+        }
+    }
+
+    /// It is further than it ever was.
     fn got_on(&mut self) {
-        (self.failures, self.stuck_since, self.is_told) = (0, None, false);
+        (self.failures, self.silences, self.stuck_since, self.is_told) = (0, 0, None, false);
     }
 
     /// Nothing has got on, also now. Says whether operators must be told, which they are once.
@@ -244,7 +260,9 @@ impl Reconciler {
             after: None,
             pages: 0,
             is_listed: false,
+            pages_most: 0,
             failures: 0,
+            silences: 0,
             stuck_since: None,
             is_told: false,
             walked: None,
@@ -379,5 +397,43 @@ fn overdue(provider: &ProviderName, why: &str) -> Occurrence {
         subject: provider.to_string(),
         id: None,
         text: format!("nothing can be compared with {provider}: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A provider that stumbles gives the same pages again and again.
+    #[test]
+    fn pages_that_had_come_before_are_no_progress() {
+        let at = Timestamp::MIN;
+        let mut run = Run {
+            report_id: ReportId::NIL,
+            since: at,
+            started_at: at,
+            after: None,
+            pages: 0,
+            is_listed: false,
+            pages_most: 0,
+            failures: 0,
+            silences: 0,
+            stuck_since: None,
+            is_told: false,
+            walked: None,
+            is_walked: false,
+        };
+        run.has_page();
+        run.has_page();
+        (run.silences, run.stuck_since) = (2, Some(at));
+        for _ in 0..PAGE_TRIES {
+            run = run.without_page();
+        }
+        assert_eq!((run.pages, run.failures), (0, 0), "the list begins anew");
+        run.has_page();
+        run.has_page();
+        assert_eq!((run.silences, run.stuck_since), (2, Some(at)));
+        run.has_page();
+        assert_eq!((run.silences, run.stuck_since), (0, None));
     }
 }

@@ -22,7 +22,7 @@ settle_store::statements! {
         WHERE report_id = $1";
     cold "an operator's listing" FINDINGS = "
         SELECT operation_id, kind, merchant_id, payment_id, found_at, ours::text, theirs::text
-        FROM report_findings WHERE report_id = $1 AND operation_id > $2
+        FROM report_findings WHERE report_id = $1 AND ($2::uuid IS NULL OR operation_id > $2)
         ORDER BY operation_id, kind LIMIT $3";
     cold "a step of a reconciliation" STEP_END = "
         SELECT operation_id FROM operations WHERE operation_id > $1 ORDER BY operation_id OFFSET $2 LIMIT 1";
@@ -80,7 +80,7 @@ impl ReportReads for PostgresStore {
         after: Option<OperationId>,
         limit: u32,
     ) -> StoreResult<Vec<Finding>> {
-        let after = after.map_or(Uuid::nil(), |after| after.0);
+        let after = after.map(|after| after.0);
         let query = sqlx::query(FINDINGS).bind(asked.0).bind(after).bind(signed(limit));
         let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
         rows.iter().map(finding).collect()

@@ -23,7 +23,7 @@ settle_store::statements! {
         WHERE report_id = ?1";
     cold "an operator's listing" FINDINGS = "
         SELECT operation_id, kind, merchant_id, payment_id, found_at, ours, theirs
-        FROM report_findings WHERE report_id = ?1 AND operation_id > ?2
+        FROM report_findings WHERE report_id = ?1 AND (?2 IS NULL OR operation_id > ?2)
         ORDER BY operation_id, kind LIMIT ?3 + 0";
     cold "a step of a reconciliation" STEP_END = "
         SELECT operation_id FROM operations WHERE operation_id > ?1
@@ -75,7 +75,7 @@ impl ReportReads for SqliteStore {
         after: Option<OperationId>,
         limit: u32,
     ) -> StoreResult<Vec<Finding>> {
-        let after = after.map_or(Uuid::nil(), |after| after.0);
+        let after = after.map(|after| after.0);
         let asked = params![asked.0, after, signed(limit)];
         self.connections.read(|connection| connection.rows(FINDINGS, asked, finding))
     }

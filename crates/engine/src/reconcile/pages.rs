@@ -59,7 +59,7 @@ impl Reconciler {
         let known = self.known(&ids).await?;
         let mut findings: Vec<Finding> =
             page.unreadable.iter().map(|unread| self.unread(unread, &known)).collect();
-        let mut patience = Patience::after(run.failures);
+        let mut patience = Patience::after(run.silences);
         let comparing = async {
             for theirs in &page.operations {
                 let id = OperationId(theirs.operation_id);
@@ -74,8 +74,7 @@ impl Reconciler {
         if let Err(fault) = comparing.await {
             return Err(self.leave(station, mark, run, hand, &findings, fault).await);
         }
-        run.got_on();
-        run.pages += 1;
+        run.has_page();
         run.is_listed = page.next.is_none();
         run.after = page.next;
         self.store_page(provider, mark, run, hand, &ids, &findings).await?;
@@ -94,7 +93,7 @@ impl Reconciler {
         fault: ReconcileError,
     ) -> ReconcileError {
         if matches!(fault, ReconcileError::NoWord(..)) {
-            run.failures += 1;
+            run.silences += 1;
         }
         mark.run = Some(run.clone());
         let provider = station.name();
@@ -286,7 +285,7 @@ impl Reconciler {
         let step = self.means.store.report_unlisted(&asked, run.walked, OURS_A_STEP, now);
         let (unlisted, next) = within(CALL_TIMEOUT, step).await?;
         let mut findings = Vec::with_capacity(unlisted.len());
-        let mut patience = Patience::after(run.failures);
+        let mut patience = Patience::after(run.silences);
         let asking = async {
             for row in unlisted {
                 self.keep(station.name(), mark, run, hand).await?;

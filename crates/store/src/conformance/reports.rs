@@ -46,7 +46,8 @@ async fn add(
 /// findings in pages.
 pub async fn a_report_counts_each_operation_once(store: &dyn Store) {
     let (first, second) = (begin(store, 10).await, begin(store, 20).await);
-    let listed = [OperationId(unique_uuid()), OperationId(unique_uuid()), OperationId(unique_uuid())];
+    // The first is of what the provider lists without a name.
+    let listed = [OperationId::NIL, OperationId(unique_uuid()), OperationId(unique_uuid())];
     let finding = |operation_id, kind| Finding {
         operation_id,
         kind,
