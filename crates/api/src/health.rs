@@ -39,8 +39,8 @@ use crate::error::ApiError;
 
 /// How long the database may take to answer before the service counts as not ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a dispatcher may be absent or fail: longer than it takes to find out that a connection has
-/// vanished, and to make another.
+/// How long a dispatcher or an engine may be absent or fail: longer than it takes to find out that a
+/// connection has vanished, and to make another.
 const ABSENT_MAX: Duration = Duration::from_secs(15);
 /// How long the recorder may write one transaction.
 const RECORDING_MAX: Duration = Duration::from_secs(5);
@@ -131,6 +131,17 @@ impl Health {
         if let Some(text) = self.standing_still() {
             return Some(Reason::Text(text));
         }
+        let asked = self.asked().await;
+        // A right that is missing may be why nothing is done, and is what operators can mend.
+        match (asked, self.idle()) {
+            (Some(Reason::Rights(missing)), _) => Some(Reason::Rights(missing)),
+            (_, Some(text)) => Some(Reason::Text(text)),
+            (asked, None) => asked,
+        }
+    }
+
+    /// Why the database keeps the service from working.
+    async fn asked(&self) -> Option<Reason> {
         let came_at = Instant::now();
         let mut asked = self.asked.lock().await;
         if let Some((at, reason)) = &asked.last {
@@ -154,16 +165,25 @@ impl Health {
         if self.recording_for() > RECORDING_MAX {
             return Some("the recorder is stuck: the database does not finish what it is given to write");
         }
-        if is_absent(self.dispatcher()) {
+        None
+    }
+
+    /// Why nobody in this process does its work.
+    fn idle(&self) -> Option<&'static str> {
+        let (dispatcher, engine) = (self.dispatcher(), self.engine());
+        if is_absent(dispatcher) {
             return Some("the dispatcher is absent: it cannot show in the database that it lives");
         }
-        if is_failing(self.dispatcher()) {
+        if is_failing(dispatcher) {
             return Some("the dispatcher is failing: the database does not do what it asks");
         }
-        if is_absent(self.engine()) {
+        if is_absent(engine) && matches!(engine, Some(Standing::Starting(_))) {
+            return Some("the engine has not started: the database does not tell what it must know first");
+        }
+        if is_absent(engine) {
             return Some("the engine is absent: it cannot show in the database that it lives");
         }
-        if is_failing(self.engine()) {
+        if is_failing(engine) {
             return Some("the engine is failing: the database does not do what it asks");
         }
         None
@@ -210,15 +230,16 @@ impl Asked {
         Some(Reason::Text(text))
     }
 
-    /// What the role may not do although the service needs it, in words. A database that does not say is no
-    /// proof of anything.
+    /// What the role may not do although the service needs it, in words. A database that does not say proves
+    /// nothing: what it said last counts.
     async fn rights_missing(&mut self, store: &dyn Store) -> Option<Arc<str>> {
         if let Some((_, missing)) = self.rights.as_ref().filter(|(at, _)| at.elapsed() < PROBE_INTERVAL) {
             return missing.clone();
         }
-        let missing = match timeout(READY_TIMEOUT, store.rights_missing()).await {
-            Ok(Ok(missing)) => missing,
-            Ok(Err(_)) | Err(_) => Vec::new(),
+        let Ok(Ok(missing)) = timeout(READY_TIMEOUT, store.rights_missing()).await else {
+            let known = self.rights.take().and_then(|(_, missing)| missing);
+            self.rights = Some((Instant::now(), known.clone()));
+            return known;
         };
         let missing = (!missing.is_empty()).then(|| {
             let (first, more) = missing.split_at(missing.len().min(RIGHTS_NAMED));

@@ -56,6 +56,10 @@ impl Engine {
         let stop_within = SHUTDOWN_TIMEOUT.min(self.shutdown_timeout);
         let mut runner = Runner::new(self.means, tenancy);
         loop {
+            // However much there is to do: nobody else finds whom no one has named.
+            if runner.next_look <= Instant::now() {
+                runner.look().await;
+            }
             let may_have_more = runner.claim().await;
             runner.let_go();
             let claims_at = runner.hands.patient_until().map(|until| until.max(runner.rests_until));
@@ -67,7 +71,7 @@ impl Engine {
                 Some(ended) = runner.lives.join_next() => runner.end(ended),
                 () = sleep_until(claims_at.unwrap_or(runner.next_look)), if claims_at.is_some() => {}
                 () = ready(()), if may_have_more => {}
-                () = sleep_until(runner.next_look) => runner.look().await,
+                () = sleep_until(runner.next_look) => {}
             }
             // One claim for all that has happened meanwhile.
             while let Some(ended) = runner.lives.try_join_next() {

@@ -136,6 +136,12 @@ async fn readyz_is_a_503_while_the_role_lacks_a_right() {
     let words = "database_grant_missing: the database role lacks rights that the service needs";
     let expected = json!({ "status": "not ready", "reason": format!("{words}: INSERT operations") });
     assert_eq!((answer.status, answer.json()), (503, expected));
+    // It may be why a dispatcher fails.
+    let (_stands, standing) = watch::channel(Standing::Failing(Instant::now() - Duration::from_secs(16)));
+    let (health, _) = health(store.clone(), Some(standing));
+    let failing = Listener::start(OperatorState { health, ..state(store.clone()) }).await;
+    let answer = failing.get("/readyz").await;
+    assert_eq!(answer.json()["reason"], format!("{words}: INSERT operations"));
     let answer = service.ask("GET", "/readyz").send_under(Contract::with_operators()).await;
     assert_eq!((answer.status, answer.json()), (503, json!({ "status": "not ready", "reason": words })));
 
