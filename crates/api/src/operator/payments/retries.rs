@@ -40,15 +40,15 @@ const BEGUN_SHARE: u32 = 3;
 #[schema(as = RetryRequest)]
 #[expect(dead_code, reason = "only its schema is used: `Fields` reads them, to name every fault")]
 pub(in super::super) struct RetrySchema {
-    /// In this state; without one, the failed ones. Those that need review can be retried where nothing is in
-    /// flight, and in any other state nothing is found.
+    /// In this state; without one, the failed ones. Those that need review can be retried, with evidence,
+    /// where nothing is in flight; in any other state nothing is found.
     #[schema(examples("failed"))]
     state: Option<String>,
     /// With this flag: `returned` or `astray`.
     flag: Option<String>,
     #[schema(value_type = Option<Uuid>)]
     merchant_id: Option<String>,
-    /// Blocked for this reason, as nothing is that has failed.
+    /// Blocked for this reason. A failed payment never is.
     blocked: Option<String>,
     /// Failed, or to be reviewed, for this reason.
     #[schema(examples("payout_refused"))]
@@ -82,7 +82,7 @@ pub(in super::super) struct Retried {
     /// Whether there are more than one call takes, or than it had time for. Another call goes on with
     /// `next_after`; without it, it finds those again that were refused.
     more: bool,
-    /// The `after` of the next call; null when there are no more, or the first one had no time for any.
+    /// The `after` of the next call; null when there are no more, or when a first call had no time for any.
     #[schema(required)]
     next_after: Option<String>,
 }
@@ -129,7 +129,7 @@ impl IntoResponses for RetryRefusals {
     }
 }
 
-/// Let the engine try failed payments again: those that a filter finds, up to 1,000
+/// Let the engine try payments again: those that a filter finds, up to 1,000
 #[utoipa::path(
     post,
     path = "/operator/v1/payments/retry",
@@ -161,6 +161,9 @@ pub(in super::super) async fn retry_payments(
     let after: Option<Place> = fields.optional_as("after");
     let evidence = fields.optional_checked("evidence", check_evidence).unwrap_or_default();
     let dry_run = fields.switch("dry_run");
+    if filter.state == Some(StateName::NeedsReview) && evidence.is_empty() && !dry_run {
+        fields.fault("evidence: is required for payments that need review");
+    }
     fields.end("a retry")?;
     let mut found = if filter.state.is_some_and(can_be_retried) {
         let after = after.map(|Place(merchant, payment)| (merchant, payment));

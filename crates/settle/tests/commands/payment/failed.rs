@@ -77,6 +77,9 @@ fn the_filters_of_the_list_choose_what_is_retried(settle: &mut Settle) {
     }
     // What is in flight, or not as asked, is the engine's to refuse.
     let answer = retry(&shop, &json!({ "state": "needs_review" }));
+    let words = "evidence: is required for payments that need review";
+    assert_eq!(answer["error"]["details"], json!([words]), "{answer}");
+    let answer = retry(&shop, &json!({ "state": "needs_review", "evidence": "the bank says so" }));
     assert_eq!((number(&answer, "payments"), number(&answer, "refused")), (0, 1), "{answer}");
 
     // Page by page each is retried once.
