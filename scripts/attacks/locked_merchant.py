@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Imports many settlements of one merchant while its own writers want its lock, and others list and record theirs.
 
-Bound: the p99 of the others' lists and of their recordings is at most twice the quiet one.
+Bound: the p99 of the others' lists and of their recordings is at most twice the quiet one, or 50 ms.
 
     scripts/attacks/locked_merchant.py --binary target/release/settle --store postgres
 """

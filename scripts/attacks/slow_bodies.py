@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Places held by bodies that never come: whole heads to both listeners, renewed whenever they are cut off.
 
-Bound: the p99 of /healthz, /readyz and another merchant is at most twice the one beside the same attack on a neighbour.
+Bound: the p99 of /healthz, /readyz and another merchant is at most twice the one beside the same attack on a neighbour,
+or 50 ms.
 
 To operators they are hints of a provider, which need no credential before their body; to merchants changes of an endpoint
 with one merchant's key. The neighbour is a second service: the bodies cost the machine as much there.

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Places without a credential: slow connections to both listeners, renewed whenever they are cut off.
 
-Bound: the p99 of /healthz, /readyz and another merchant is at most twice the one beside the same attack on a neighbour.
+Bound: the p99 of /healthz, /readyz and another merchant is at most twice the one beside the same attack on a neighbour,
+or 50 ms.
 
 The neighbour is a second service: the slow connections cost the machine as much there. Each question comes on a new
 connection; the slow ones come from the address of the client that measures, and then from many addresses.

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Test deliveries: one merchant asks for them as fast as it can, and its endpoint takes its time.
 
-Bound: another merchant's p99 is at most twice the quiet one, and the endpoint never has more than two at once.
+Bound: another merchant's p99 is at most twice the quiet one, or 50 ms, and the endpoint never has more than two at
+once.
 """
 
 import common

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Unread answers: one key asks for the longest pages on many connections, many times, and reads nothing.
 
-Bound: at most 100 MiB resident, and another merchant's p99 is at most twice the quiet one.
+Bound: at most 100 MiB resident, and another merchant's p99 is at most twice the quiet one, or 50 ms.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Failed authentication: a flood of wrong keys and wrong tokens, on kept connections.
 
-Bound: another merchant's p99, from the same address, is at most twice the quiet one, and the log does not grow by a line each.
+Bound: another merchant's p99, from the same address, is at most twice the quiet one, or 50 ms, and the log does not
+grow by a line each.
 """
 
 import asyncio
