@@ -108,6 +108,29 @@ mod tests {
     }
 
     #[test]
+    fn terms_that_make_no_sense_leave_nothing() {
+        let payout = |rate, percentage, fixed| {
+            let terms = [rate, percentage, fixed].map(decimal);
+            payout_rounded_down(decimal("1000.00"), terms[0], terms[1], terms[2], 6)
+                .map(|left| left.to_string())
+        };
+        assert_eq!(payout("5.43", "1.5", "0.25").as_deref(), Some("181.149631"));
+        for (rate, percentage, fixed) in [
+            ("0", "1.5", "0.25"),
+            ("5.43", "100", "0"),
+            ("5.43", "150", "0"),
+            ("5.43", "1.5", "200"),
+            ("0", "100", "0"),
+        ] {
+            assert_eq!(
+                payout(rate, percentage, fixed).as_deref(),
+                Some("0.000000"),
+                "{rate} {percentage} {fixed}"
+            );
+        }
+    }
+
+    #[test]
     fn a_rate_is_rounded_up_to_twelve_significant_digits() {
         for (sold, bought, spread, expected) in [
             ("543.00", "100.000000", "0", "5.43"),
