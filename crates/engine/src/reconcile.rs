@@ -125,6 +125,24 @@ struct Run {
 }
 
 impl Run {
+    fn new(report_id: ReportId, since: Timestamp, started_at: Timestamp) -> Run {
+        Run {
+            report_id,
+            since,
+            started_at,
+            after: None,
+            pages: 0,
+            is_listed: false,
+            pages_most: 0,
+            failures: 0,
+            silences: 0,
+            stuck_since: None,
+            is_told: false,
+            walked: None,
+            is_walked: false,
+        }
+    }
+
     /// A page came, and was compared. One that had come before is no progress.
     fn has_page(&mut self) {
         self.pages += 1;
@@ -253,21 +271,8 @@ impl Reconciler {
     async fn begin(&self, provider: &ProviderName, mark: &mut Mark, hand: &mut Hand) -> StoreResult<Run> {
         let now = self.means.clock.now();
         let epoch = Timestamp::from_micros(0);
-        let run = Run {
-            report_id: ReportId::new(now, &*self.entropy),
-            since: mark.last_started_at.map_or(epoch, |last| last.minus(OVERLAP)),
-            started_at: now,
-            after: None,
-            pages: 0,
-            is_listed: false,
-            pages_most: 0,
-            failures: 0,
-            silences: 0,
-            stuck_since: None,
-            is_told: false,
-            walked: None,
-            is_walked: false,
-        };
+        let since = mark.last_started_at.map_or(epoch, |last| last.minus(OVERLAP));
+        let run = Run::new(ReportId::new(now, &*self.entropy), since, now);
         let next = Mark { run: Some(run.clone()), ..mark.clone() };
         let report = Report {
             report_id: run.report_id,
@@ -408,21 +413,7 @@ mod tests {
     #[test]
     fn pages_that_had_come_before_are_no_progress() {
         let at = Timestamp::MIN;
-        let mut run = Run {
-            report_id: ReportId::NIL,
-            since: at,
-            started_at: at,
-            after: None,
-            pages: 0,
-            is_listed: false,
-            pages_most: 0,
-            failures: 0,
-            silences: 0,
-            stuck_since: None,
-            is_told: false,
-            walked: None,
-            is_walked: false,
-        };
+        let mut run = Run::new(ReportId::NIL, at, at);
         run.has_page();
         run.has_page();
         (run.silences, run.stuck_since) = (2, Some(at));

@@ -257,13 +257,9 @@ impl Reconciler {
         let operation_id = OperationId(unread.operation_id.unwrap_or_default());
         let row = known.get(&operation_id).and_then(Option::as_ref);
         Finding {
-            operation_id,
-            kind: FindingKind::Unreadable,
-            merchant_id: row.map(|row| row.merchant_id),
-            payment_id: row.map(|row| row.payment_id),
-            found_at: self.means.clock.now(),
             ours: row.and_then(|row| Tracked::read(row.clone()).ok()).map(|held| ours(&held)),
             theirs: Some(json(&Unread { fault: unread.fault.to_string(), told: &unread.told })),
+            ..self.unreadable(operation_id, row, None)
         }
     }
 
