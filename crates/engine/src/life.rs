@@ -344,7 +344,8 @@ impl Means {
                 Ok(Written::Lost) => fence = None,
                 Ok(Written::Stale) => stale += 1,
                 Err(fault) if matches!(*fault, StoreError::Unavailable(_)) => {
-                    tracing::warn!(%fault, ?wait, "a step of a payment was not written");
+                    let cause = std::error::Error::source(&*fault).map(ToString::to_string);
+                    tracing::warn!(%fault, cause, ?wait, "a step of a payment was not written");
                     sleep(wait).await;
                     wait = (2 * wait).min(WRITE_WAIT_MAX);
                     continue;

@@ -282,9 +282,9 @@ impl Runner {
             let found = numbers.get(&ask.merchant_id).copied().unwrap_or(0);
             let refused = refused.get(&ask.merchant_id).map_or(&[][..], Vec::as_slice);
             self.hands.asked(ask, found, refused);
-            let is_known = self.hands.has_any(ask.merchant_id) || self.unreadable.is_of(ask.merchant_id);
-            if found == 0 && !is_known {
-                self.drained.insert(ask.merchant_id);
+            let merchant = ask.merchant_id;
+            if found == 0 && !self.hands.has_any(merchant) && !self.unreadable.is_of(merchant) {
+                self.drained.insert(merchant);
             }
         }
     }
