@@ -12,7 +12,7 @@ import asyncio
 
 import common
 from crowd import SOURCES, connect, crowd
-from slow_connections import ANSWER_SECONDS_MAX, asked, judge, words
+from slow_connections import ANSWER_SECONDS_MAX, asked, conclude
 
 
 async def unfinished(index: int, port: int, sources: list[str], head: bytes) -> None:
@@ -55,12 +55,7 @@ def main() -> None:
                     crowd(unfinished, given.operators, attacked.operator, sources, hint),
                 ):
                     figures[f"{name}, {whom}"] = asked(running, quiet, given.seconds)
-    numbers = f"{given.connections} and {given.operators} unfinished bodies"
-    print(f"{numbers}, {given.store}: " + " | ".join(f"{name}: {words(each)}" for name, each in figures.items()))
-    verdict = common.Verdict()
-    for name in ("one address", "many addresses"):
-        judge(verdict, name, figures[f"{name}, beside it"], figures[f"{name}, attacked"])
-    verdict.end()
+    conclude(f"{given.connections} and {given.operators} unfinished bodies, {given.store}", figures)
 
 
 if __name__ == "__main__":

@@ -80,10 +80,14 @@ def words(probes: dict[str, common.Probe]) -> str:
     return "; ".join(f"{name} {probe.words()}" for name, probe in probes.items())
 
 
-def judge(verdict: common.Verdict, name: str, beside: dict[str, common.Probe], attacked: dict[str, common.Probe]) -> None:
-    """Whether the attacked service answers as while its neighbour is attacked."""
-    for who, probe in attacked.items():
-        verdict.unaffected(f"{who}, {name}", beside[who], probe)
+def conclude(what: str, figures: dict[str, dict[str, common.Probe]]) -> None:
+    """Prints the figures, and judges whether the attacked service answers as while its neighbour is attacked."""
+    print(f"{what}: " + " | ".join(f"{name}: {words(each)}" for name, each in figures.items()))
+    verdict = common.Verdict()
+    for name in ("one address", "many addresses"):
+        for who, probe in figures[f"{name}, attacked"].items():
+            verdict.unaffected(f"{who}, {name}", figures[f"{name}, beside it"][who], probe)
+    verdict.end()
 
 
 def main() -> None:
@@ -104,12 +108,7 @@ def main() -> None:
                     crowd(drip, given.operators, attacked.operator, sources),
                 ):
                     figures[f"{name}, {whom}"] = asked(running, key, given.seconds)
-    numbers = f"{given.connections} and {given.operators} slow connections"
-    print(f"{numbers}, {given.store}: " + " | ".join(f"{name}: {words(each)}" for name, each in figures.items()))
-    verdict = common.Verdict()
-    for name in ("one address", "many addresses"):
-        judge(verdict, name, figures[f"{name}, beside it"], figures[f"{name}, attacked"])
-    verdict.end()
+    conclude(f"{given.connections} and {given.operators} slow connections, {given.store}", figures)
 
 
 if __name__ == "__main__":
