@@ -66,8 +66,8 @@ impl Default for ServerLimits {
 
 /// How long the listener waits after the kernel refused it a connection for want of resources.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// The longest head, in bytes. The buffer of a connection does not grow beyond it either; the HTTP library
-/// itself accepts at most 100 headers.
+/// The longest head, in bytes; the HTTP library itself accepts at most 100 headers. The buffer of a connection
+/// does not grow beyond twice as much.
 const HEAD_BYTES_MAX: usize = 32 * 1_024;
 
 /// Serves until `stop` ends, then finishes the requests under way.
@@ -182,9 +182,16 @@ fn service(
             if let Err(crowded) = share {
                 request.extensions_mut().insert(crowded);
             }
-            let response = router.call(request).await;
+            let mut response = router.call(request).await;
             drop(share);
             place.answer();
+            if place.is_large()
+                && let Ok(response) = &mut response
+            {
+                // The buffer ends with the answer. What the client has sent after it is drained.
+                place.set_sending(true);
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             response
         }
     })

@@ -6,6 +6,8 @@
 //! Sources with many connections give first, and of their connections the one that has waited longest.
 //! A request that is being worked on is never cut off; when there are only such, a new connection of a full
 //! source is refused, and at a full listener it waits.
+//!
+//! In the same way few connections at once have a large buffer, which a long head needs.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -23,6 +25,8 @@ const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
 /// A source is heavier than another by steps of this part of what it may have. Otherwise somebody with two
 /// connections would give them before a thousand strangers with one each.
 const STEPS: usize = 8;
+/// How many connections may have a large buffer.
+const LARGE_MAX: usize = 256;
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +87,8 @@ struct Taken {
     /// How many connections make a source a step heavier.
     step: usize,
     next: u64,
+    /// How many connections have a large buffer.
+    large: usize,
     occupants: HashMap<u64, Arc<Occupant>>,
     sources: HashMap<Source, Arc<AtomicUsize>>,
 }
@@ -93,6 +99,8 @@ struct Occupant {
     /// How many connections its source has; `None` for a proxy, whose connections are many callers'.
     of_source: Option<Arc<AtomicUsize>>,
     state: AtomicU64,
+    /// Whether it has a large buffer. It keeps it until it ends.
+    is_large: AtomicBool,
     /// Whether the client may still be sending what nobody has read.
     is_sending: AtomicBool,
     /// Whether a handler waits for more of the body.
@@ -135,9 +143,10 @@ impl Places {
         let mut taken = self.0.lock();
         let of_source = is_capped.then(|| taken.sources.entry(source).or_default().clone());
         let connections = of_source.as_ref().map_or(0, |number| number.load(Ordering::Relaxed));
-        let entered = if connections >= self.0.per_source && !taken.displace(Some(source)) {
+        let is_of_source = |occupant: &Occupant| occupant.source == source && occupant.of_source.is_some();
+        let entered = if connections >= self.0.per_source && !taken.displace(is_of_source) {
             Err(Refused::Source)
-        } else if taken.occupants.len() >= self.0.max && !taken.displace(None) {
+        } else if taken.occupants.len() >= self.0.max && !taken.displace(|_| true) {
             Err(Refused::Full)
         } else {
             Ok(())
@@ -155,9 +164,15 @@ impl Places {
         let id = taken.next;
         taken.next += 1;
         let state = AtomicU64::new(self.0.now(Phase::Waiting));
-        let (is_sending, is_body_wanted) = (AtomicBool::new(false), AtomicBool::new(false));
-        let displaced = Notify::new();
-        let occupant = Arc::new(Occupant { source, of_source, state, is_sending, is_body_wanted, displaced });
+        let occupant = Arc::new(Occupant {
+            source,
+            of_source,
+            state,
+            is_large: AtomicBool::new(false),
+            is_sending: AtomicBool::new(false),
+            is_body_wanted: AtomicBool::new(false),
+            displaced: Notify::new(),
+        });
         taken.occupants.insert(id, occupant.clone());
         Ok(Place { places: self.0.clone(), occupant, id })
     }
@@ -181,13 +196,10 @@ impl Shared {
 }
 
 impl Taken {
-    /// Takes the place of a connection that waits for its client, of this source or of any; says whether
-    /// there was one.
-    fn displace(&mut self, source: Option<Source>) -> bool {
+    /// Takes the place of such a connection that waits for its client; says whether there was one.
+    fn displace(&mut self, is_such: impl Fn(&Occupant) -> bool) -> bool {
         loop {
-            let candidates = self.occupants.iter().filter(|(_, occupant)| {
-                source.is_none_or(|source| occupant.source == source && occupant.of_source.is_some())
-            });
+            let candidates = self.occupants.iter().filter(|(_, occupant)| is_such(occupant));
             let ranked = candidates.filter_map(|(id, occupant)| {
                 let state = occupant.state.load(Ordering::SeqCst);
                 let phase = Phase::of(state);
@@ -209,10 +221,24 @@ impl Taken {
         }
     }
 
+    /// A connection has got a large buffer. When too many have one, the one that has waited longest ends; it
+    /// may be this one.
+    fn enlarge(&mut self, id: u64) {
+        let Some(occupant) = self.occupants.get(&id) else { return };
+        if !occupant.is_large.swap(true, Ordering::Relaxed) {
+            self.large += 1;
+            if self.large > LARGE_MAX {
+                self.displace(|occupant| occupant.is_large.load(Ordering::Relaxed));
+            }
+        }
+    }
+
     fn leave(&mut self, id: u64) {
-        if let Some(occupant) = self.occupants.remove(&id)
-            && let Some(number) = &occupant.of_source
-        {
+        let Some(occupant) = self.occupants.remove(&id) else { return };
+        if occupant.is_large.load(Ordering::Relaxed) {
+            self.large -= 1;
+        }
+        if let Some(number) = &occupant.of_source {
             number.fetch_sub(1, Ordering::Relaxed);
             self.forget(occupant.source, Some(number));
         }
@@ -269,6 +295,18 @@ impl Place {
         if self.change(|phase| matches!(phase, Phase::Answering | Phase::Blocked), Phase::Waiting) {
             self.places.wake();
         }
+    }
+
+    /// The connection has got a large buffer.
+    pub(super) fn enlarge(&self) {
+        if !self.is_large() {
+            self.places.lock().enlarge(self.id);
+        }
+    }
+
+    /// Whether the connection has a large buffer.
+    pub(super) fn is_large(&self) -> bool {
+        self.occupant.is_large.load(Ordering::Relaxed)
     }
 
     /// Notes whether the client may still be sending what nobody has read.

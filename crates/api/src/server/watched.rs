@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 use tokio::time::{Sleep, sleep};
 
 use super::places::Place;
@@ -23,10 +23,16 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 const DRAIN_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// How much of it one read takes.
 const DRAIN_READ_BYTES: usize = 8 * 1_024;
+/// How much a read takes at most: less than the HTTP library's first buffer holds. A read that filled the buffer
+/// would make it larger, for as long as the connection lasts.
+const READ_BYTES_MAX: usize = 8 * 1_024 - 1;
+/// A buffer with more room than this has grown: for a long head, for heads of some thousand bytes that came in
+/// pieces, or for requests that came before their turn. A body is taken out of it as it comes.
+const ROOM_BYTES_MAX: usize = 16 * 1_024;
 
 /// A stream that tells its place when it reads, writes and blocks.
 pub(super) struct Watched<S> {
-    stream: S,
+    stream: Take<S>,
     place: Place,
     /// The time and the bytes that are left for draining; set when our half has ended.
     draining: Option<(Pin<Box<Sleep>>, usize)>,
@@ -34,7 +40,7 @@ pub(super) struct Watched<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Watched<S> {
     pub(super) fn new(stream: S, place: Place) -> Watched<S> {
-        Watched { stream, place, draining: None }
+        Watched { stream: stream.take(0), place, draining: None }
     }
 
     /// Reads and forgets what the client still sends, until it ends or a bound is reached.
@@ -47,7 +53,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Watched<S> {
         let mut scratch = [0; DRAIN_READ_BYTES];
         loop {
             let mut buffer = ReadBuf::new(&mut scratch);
-            let read = ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer));
+            let read = ready!(Pin::new(self.stream.get_mut()).poll_read(context, &mut buffer));
             let length = buffer.filled().len();
             *left = left.saturating_sub(length);
             if read.is_err() || length == 0 || *left == 0 {
@@ -70,7 +76,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
+        let (before, room) = (buffer.filled().len(), buffer.remaining());
+        if room > ROOM_BYTES_MAX {
+            self.place.enlarge();
+        }
+        // The last byte stays free: a buffer that doubles has more room than it had bytes, and is seen here.
+        let most = room.saturating_sub(1).clamp(1, READ_BYTES_MAX);
+        self.stream.set_limit(u64::try_from(most).unwrap_or(u64::MAX));
         let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(context, buffer) else {
             self.place.starve();
             return Poll::Pending;
@@ -89,7 +101,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let written = Pin::new(self.stream.get_mut()).poll_write(context, bytes);
         self.told(written)
     }
 
@@ -98,17 +110,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        let written = Pin::new(self.stream.get_mut()).poll_write_vectored(context, slices);
         self.told(written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.get_ref().is_write_vectored()
     }
 
     /// The HTTP library flushes when it has written everything.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        let flushed = Pin::new(self.stream.get_mut()).poll_flush(context);
         if flushed.is_ready() {
             self.place.wait();
         }
@@ -117,7 +129,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.draining.is_none() {
-            ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+            ready!(Pin::new(self.stream.get_mut()).poll_shutdown(context))?;
             if !self.place.is_sending() {
                 return Poll::Ready(Ok(()));
             }
@@ -230,6 +242,19 @@ mod tests {
         near.shutdown().await.unwrap();
         drop(near);
         assert!(client.await.unwrap() <= DRAIN_BYTES_MAX + 2 * PIPE);
+    }
+
+    #[tokio::test]
+    async fn a_read_never_fills_the_buffer_and_a_large_one_is_noted() {
+        let (mut near, mut far) = connection().await;
+        far.write_all(&vec![0; PIPE]).await.unwrap();
+        for (room, taken) in [(1, 1), (2, 1), (5_000, 4_999), (READ_BYTES_MAX + 1, READ_BYTES_MAX)] {
+            assert_eq!(near.read(&mut vec![0; room]).await.unwrap(), taken);
+        }
+        assert_eq!(near.read(&mut vec![0; ROOM_BYTES_MAX]).await.unwrap(), READ_BYTES_MAX);
+        assert!(!near.place.is_large());
+        assert_eq!(near.read(&mut vec![0; ROOM_BYTES_MAX + 1]).await.unwrap(), READ_BYTES_MAX);
+        assert!(near.place.is_large());
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,6 +15,9 @@ use crate::service::{Service, Setup};
 on_both_stores! {
     a_head_of_more_than_32_kib_is_a_431,
     more_than_100_headers_are_a_431,
+    a_connection_ends_after_a_long_head,
+    what_comes_after_a_long_head_does_not_take_its_answer_away,
+    a_body_leaves_its_connection_as_it_is,
     the_operators_listener_has_the_same_bounds,
     who_sends_no_head_gives_its_place_to_who_does,
     who_sends_no_body_gives_its_place_to_who_does,
@@ -67,6 +70,43 @@ async fn more_than_100_headers_are_a_431(setup: Setup) {
     connection.write(with_headers(100)).await;
     connection.answer("GET", "/v1/webhook").await.refused(401, "invalid_credentials");
     refused_with_431(Connection::open(&service).await, &with_headers(101)).await;
+}
+
+async fn a_connection_ends_after_a_long_head(mut setup: Setup) {
+    setup.server.header_timeout = NEVER;
+    let service = setup.start().await;
+    let mut connection = Connection::open(&service).await;
+    for (length, is_last) in [(7 * KIB, false), (7 * KIB, false), (24 * KIB, true)] {
+        connection.write(with_header(length)).await;
+        let answer = connection.answer("GET", "/v1/webhook").await;
+        answer.refused(401, "invalid_credentials");
+        assert_eq!(answer.headers.contains_key("connection"), is_last, "{length}");
+    }
+    assert!(connection.read_to_end().await.is_empty(), "its buffer is not kept for the next request");
+}
+
+async fn what_comes_after_a_long_head_does_not_take_its_answer_away(mut setup: Setup) {
+    setup.server.header_timeout = NEVER;
+    let service = setup.start().await;
+    let mut connection = Connection::open(&service).await;
+    // A client that writes everything before it reads. The kernel would reset the connection if the service
+    // closed it with all that unread.
+    connection.write(with_header(24 * KIB).repeat(350)).await;
+    connection.answer("GET", "/v1/webhook").await.refused(401, "invalid_credentials");
+    connection.close_half().await;
+    connection.read_to_close().await;
+}
+
+async fn a_body_leaves_its_connection_as_it_is(mut setup: Setup) {
+    setup.server.header_timeout = NEVER;
+    let merchant = setup.merchant().await;
+    let mut connection = Connection::open(&merchant.service).await;
+    for _ in 0..2 {
+        let body = format!("{{\"url\":\"https://example.com/{}\"}}", "a".repeat(40 * KIB));
+        connection.write(put(&merchant, body.len()) + &body).await;
+        let answer = connection.answer("PUT", "/v1/webhook").await;
+        assert!(answer.status == 422 && !answer.headers.contains_key("connection"), "{}", answer.text);
+    }
 }
 
 async fn the_operators_listener_has_the_same_bounds(setup: Setup) {

@@ -122,3 +122,40 @@ fn a_source_that_left_is_forgotten() {
     let taken = places.0.lock();
     assert!(!taken.sources.contains_key(&Source::of("192.0.2.1".parse().unwrap())));
 }
+
+#[test]
+fn of_too_many_with_a_large_buffer_the_one_that_has_waited_longest_ends() {
+    let places = places(LARGE_MAX + 3, LARGE_MAX + 3);
+    let small = entered(&places, "192.0.2.1");
+    let large: Vec<Place> = (0..LARGE_MAX).map(|_| entered(&places, "192.0.2.1")).collect();
+    for place in &large {
+        place.enlarge();
+        place.enlarge();
+    }
+    assert!(!large.iter().any(is_displaced));
+    let another = entered(&places, "192.0.2.2");
+    another.enlarge();
+    assert!(is_displaced(&large[0]) && !large[0].work());
+    assert!(!large[1..].iter().chain([&small, &another]).any(is_displaced));
+    // One that leaves makes room, and one that has left takes none.
+    let gone = entered(&places, "192.0.2.3");
+    gone.leave();
+    gone.enlarge();
+    large[1].leave();
+    small.enlarge();
+    assert!(!large[2..].iter().chain([&small, &another]).any(is_displaced));
+}
+
+#[test]
+fn a_large_buffer_cuts_off_no_request_under_way_but_its_own_connection() {
+    let places = places(LARGE_MAX + 1, LARGE_MAX + 1);
+    let large: Vec<Place> = (0..LARGE_MAX).map(|_| entered(&places, "192.0.2.1")).collect();
+    for place in &large {
+        place.enlarge();
+        assert!(place.work());
+    }
+    let another = entered(&places, "192.0.2.2");
+    another.enlarge();
+    assert!(is_displaced(&another) && !another.work());
+    assert!(!large.iter().any(is_displaced));
+}
