@@ -75,6 +75,8 @@ struct Inner {
     buys: Option<(&'static str, &'static str)>,
     /// What it quotes for, if that is not what it was asked about.
     sells: Option<&'static str>,
+    /// For how many seconds it promises to remember a key, if not for a day.
+    promises: Option<u64>,
     /// When the operations that were sent to it say that they were.
     stamps: Vec<Timestamp>,
 }
@@ -111,6 +113,11 @@ impl Desk {
     /// Keeps back the answers to sends of a kind, which it treats as ever, until it is told otherwise.
     pub fn keep_back(&self, kind: Option<OperationKind>) {
         self.kept_back.send_replace(kind);
+    }
+
+    /// Promises to remember keys for so many seconds.
+    pub fn promises(&self, seconds: u64) {
+        self.inner().promises = Some(seconds);
     }
 
     /// Keeps back the answers to voids until it is told otherwise.
@@ -442,12 +449,13 @@ impl Provider for Desk {
         if let Some(status) = self.inner().turns_away {
             return Seen::TurnedAway { status, problem: None };
         }
+        let inner = self.inner();
         Seen::Answered(Capabilities {
-            instance: self.inner().instance(),
+            instance: inner.instance(),
             sandbox: true,
             pairs: Vec::new(),
             assets: Vec::new(),
-            idempotency_window_seconds: 86_400,
+            idempotency_window_seconds: inner.promises.unwrap_or(86_400),
         })
     }
 }

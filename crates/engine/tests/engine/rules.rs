@@ -6,7 +6,7 @@ use std::time::Duration;
 use settle_domain::ledger::Held;
 use settle_domain::operation::OperationStatus;
 use settle_domain::payment::{Act, Outcome, PaymentState, StateName};
-use settle_domain::reason::Blocked;
+use settle_domain::reason::{Blocked, Reason};
 use settle_engine::case::Case;
 use settle_engine::life::{Errands, errands};
 use settle_provider::provider::Provider;
@@ -20,6 +20,7 @@ use crate::world::{World, at};
 settle_testing::on_both_stores! {
     a_pause_stops_sends_and_no_look_ups,
     who_says_that_nothing_was_paid_makes_sure_of_it,
+    what_its_provider_may_have_forgotten_is_voided_and_never_sent_again,
 }
 
 async fn a_pause_stops_sends_and_no_look_ups(scratch: ScratchStore) {
@@ -53,6 +54,21 @@ async fn who_says_that_nothing_was_paid_makes_sure_of_it(scratch: ScratchStore) 
         world.desk.look_up(first.0, at(0)).await;
     }
     world.assert_completed_once(payment).await;
+}
+
+/// The provider promises less than the settings allow, and the less counts. It promises nothing here: on
+/// PostgreSQL the age is the server's to count, and no clock of a test moves it.
+async fn what_its_provider_may_have_forgotten_is_voided_and_never_sent_again(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.promises(0);
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    let sends = world.desk.sends();
+    let row = world.go_when_due(payment).await;
+    assert_eq!((row.standing.state, row.standing.reason), (StateName::Failed, Some(Reason::PayoutRefused)));
+    assert_eq!((world.desk.sends(), world.desk.voids()), (sends, 1));
+    assert_eq!(world.desk.executed(Asked::Payout).len(), 0);
+    world.assert_books().await;
 }
 
 /// A look-up within the window finds that the payout can be sent again; a pause keeps it until that is over.
