@@ -81,17 +81,17 @@ mod tests {
     use std::sync::Arc;
 
     /// A part of a body that can be counted.
-    struct Part(Arc<()>);
+    struct Part(Arc<[u8]>);
 
     impl AsRef<[u8]> for Part {
         fn as_ref(&self) -> &[u8] {
-            b"x"
+            &self.0
         }
     }
 
     #[tokio::test]
     async fn the_parts_of_a_body_are_not_kept() {
-        let held = Arc::new(());
+        let held: Arc<[u8]> = Arc::from(*b"x");
         let parts = (0..100).map(move |_| {
             assert!(Arc::strong_count(&held) <= 2, "at most the part before");
             Ok::<_, Infallible>(Bytes::from_owner(Part(held.clone())))
