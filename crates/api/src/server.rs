@@ -66,8 +66,8 @@ impl Default for ServerLimits {
 
 /// How long the listener waits after the kernel refused it a connection for want of resources.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// The longest head, in bytes; the HTTP library itself accepts at most 100 headers. The buffer of a connection
-/// does not grow beyond twice as much.
+/// The longest head, in bytes; the HTTP library itself accepts at most 100 headers. The buffer of a
+/// connection does not grow beyond twice as much.
 const HEAD_BYTES_MAX: usize = 32 * 1_024;
 
 /// Serves until `stop` ends, then finishes the requests under way.

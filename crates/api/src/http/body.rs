@@ -50,8 +50,8 @@ pub async fn read_body(
     })
 }
 
-/// Copies the parts of a body. Each of them keeps the buffer that it was read into, of 8 KiB, however short it
-/// is: who sends a byte at a time would have thousands of buffers.
+/// Copies the parts of a body. Each of them keeps the buffer that it was read into, of 8 KiB, however short
+/// it is: who sends a byte at a time would have thousands of buffers.
 async fn read_whole(mut body: Limited<Body>) -> Result<Bytes, BoxError> {
     let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {

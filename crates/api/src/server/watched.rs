@@ -23,11 +23,11 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 const DRAIN_BYTES_MAX: usize = 16 * 1_024 * 1_024;
 /// How much of it one read takes.
 const DRAIN_READ_BYTES: usize = 8 * 1_024;
-/// How much a read takes at most: less than the HTTP library's first buffer holds. A read that filled the buffer
-/// would make it larger, for as long as the connection lasts.
+/// How much a read takes at most: less than the HTTP library's first buffer holds. A read that filled the
+/// buffer would make it larger, for as long as the connection lasts.
 const READ_BYTES_MAX: usize = 8 * 1_024 - 1;
-/// A buffer with more room than this has grown: for a long head, for heads of some thousand bytes that came in
-/// pieces, or for requests that came before their turn. A body is taken out of it as it comes.
+/// A buffer with more room than this has grown: for a long head, for heads of some thousand bytes that came
+/// in pieces, or for requests that came before their turn. A body is taken out of it as it comes.
 const ROOM_BYTES_MAX: usize = 16 * 1_024;
 
 /// A stream that tells its place when it reads, writes and blocks.
