@@ -372,6 +372,7 @@ fn remedy(shown: &Value) -> String {
         (_, _, Some(_)) => {
             "nothing: the engine tries again by itself, and alerts if it takes too long".to_owned()
         }
+        (_, Some(reason), _) if reason.ends_with("_outcome_unknown") => looked_up(shown, &which),
         _ => "nothing: the engine is at it".to_owned(),
     }
 }
@@ -383,25 +384,28 @@ fn stopped(which: &str) -> String {
     )
 }
 
+/// Of a payment whose provider may still tell what became of it.
+fn looked_up(shown: &Value, which: &str) -> String {
+    let waits = "nothing: the engine looks it up until the provider tells".to_owned();
+    let offers = offers(shown);
+    if offers.is_empty() {
+        return waits;
+    }
+    format!("{waits}. If you know it already: settle payment resolve {which} {}", offers.join("\n  or "))
+}
+
 /// Of a payment that needs review: what its state allows to say.
 fn reviewed(shown: &Value, which: &str) -> String {
-    let outcomes: Vec<&str> = outcomes(shown).collect();
-    let operation = match outcomes.first() {
-        Some(&"converted" | &"not_converted") => "conversion",
-        Some(&"paid" | &"not_paid") => "payout",
+    let operation = match outcomes(shown).next() {
+        Some("converted" | "not_converted") => "conversion",
+        Some("paid" | "not_paid") => "payout",
         Some(_) => "refund",
         None if list(shown, "allowed_acts").is_empty() => {
             return "nothing: the provider is at it, and its word comes; the engine looks it up".to_owned();
         }
         None => return stopped(which),
     };
-    let offers: Vec<String> = outcomes
-        .iter()
-        .map(|outcome| match *outcome {
-            "converted" => "--outcome converted --amount BOUGHT".to_owned(),
-            outcome => format!("--outcome {outcome}"),
-        })
-        .collect();
+    let offers = offers(shown);
     if operation != "conversion"
         && deviates(shown)
         && let [done, not_done] = &offers[..]
@@ -413,6 +417,15 @@ fn reviewed(shown: &Value, which: &str) -> String {
     }
     let offers = offers.join("\n  or ");
     format!("ask the provider what became of the {operation}, then settle payment resolve {which} {offers}")
+}
+
+/// What `settle payment resolve` may be given.
+fn offers(shown: &Value) -> Vec<String> {
+    let offer = |outcome: &str| match outcome {
+        "converted" => "--outcome converted --amount BOUGHT".to_owned(),
+        outcome => format!("--outcome {outcome}"),
+    };
+    outcomes(shown).map(offer).collect()
 }
 
 /// The outcomes that the payment's state allows to resolve it with.

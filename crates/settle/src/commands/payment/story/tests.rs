@@ -169,6 +169,22 @@ fn only_what_the_state_allows_is_offered() {
 }
 
 #[test]
+fn who_knows_what_the_engine_still_looks_up_may_say_so() {
+    let mut shown = json!({
+        "state": "paying_out", "reason": "payout_outcome_unknown", "version": 5,
+        "allowed_acts": ["resolve_paid", "resolve_not_paid"],
+    });
+    let known = told(&shown);
+    assert!(
+        known.contains("the engine looks it up until the provider tells. If you know it already"),
+        "{known}"
+    );
+    assert!(known.contains("--version 5 --evidence WHY --outcome paid\n  or --outcome not_paid"), "{known}");
+    shown["allowed_acts"] = json!([]);
+    assert!(!told(&shown).contains("resolve"));
+}
+
+#[test]
 fn a_lost_refund_is_told_as_one() {
     let refund = reviewed("refunding", &["resolve_refunded", "resolve_not_refunded"]);
     for words in [
