@@ -133,7 +133,7 @@ impl Resolve for DnsResolver {
         {
             return is_away;
         }
-        let answer = timeout(self.limit * PROBE_FIFTHS / 5, self.addresses(PROBE_NAME)).await;
+        let answer = timeout(probe_limit(self.limit), self.addresses(PROBE_NAME)).await;
         let is_away = !matches!(answer, Ok(Ok(_) | Err(ResolveFault::NoRecords)));
         if is_away {
             tracing::warn!("our name servers do not answer: notifications to host names wait");
@@ -187,5 +187,24 @@ fn fault(error: &NetError) -> ResolveFault {
     match error {
         NetError::Timeout => ResolveFault::TimedOut,
         other => ResolveFault::Failed(other.to_string()),
+    }
+}
+
+/// How long the probe may take where a name may take so long.
+fn probe_limit(limit: Duration) -> Duration {
+    limit * PROBE_FIFTHS / 5
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_and_the_probe_leave_time_to_the_exchange() {
+        for (exchange, limit, probe) in [(20, 5_000, 2_000), (10, 5_000, 2_000), (4, 2_000, 800)] {
+            let within = DnsResolver::limit_within(Duration::from_secs(exchange));
+            let limits = (Duration::from_millis(limit), Duration::from_millis(probe));
+            assert_eq!((within, probe_limit(within)), limits, "{exchange} s");
+        }
     }
 }
