@@ -63,9 +63,6 @@ impl Postgres {
             .arg(&home)
             .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "max_connections=100"])
             .args(["-c", "shared_buffers=256MB"])
-            // With less, a full load begins checkpoints so often that the pages written anew after each of
-            // them may be what is measured; docs/performance.md says what is known of it.
-            .args(["-c", "max_wal_size=8GB"])
             .current_dir(&home)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
