@@ -29,15 +29,20 @@ settle_store::statements! {
     cold "a command begins an import" BEGIN = "
         INSERT INTO imports (import_id, notifies, state, alive_at)
         SELECT $1, $2, 'staging', $3 WHERE (SELECT count(*) FROM imports) < $4";
-    // Whoever records a settlement of a merchant with staged rows waits for it. Imports are few.
+    // Whoever records a settlement of a merchant with staged rows waits for it. Imports are few, and each is
+    // asked for the row by its whole key: planned on an empty table, a plain join would walk all staged rows
+    // instead.
     hot FIND_STAGED = "
         SELECT r.merchant_id, r.settlement_id, r.import_id, unfinished.state, r.record,
                r.provider_rate, r.spread_revenue, r.partner_commission
         FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, settlement_id)
         CROSS JOIN imports AS unfinished
-        JOIN import_rows AS r
-            ON r.import_id = unfinished.import_id AND r.merchant_id = row.merchant_id
-           AND r.settlement_id = row.settlement_id
+        CROSS JOIN LATERAL (
+            SELECT * FROM import_rows
+            WHERE import_id = unfinished.import_id AND merchant_id = row.merchant_id
+              AND settlement_id = row.settlement_id
+            LIMIT 1
+        ) AS r
         WHERE unfinished.state IN ('staging', 'accepted')";
     hot INSERT_ROWS = "
         INSERT INTO import_rows (import_id, merchant_id, settlement_id, list_key, record,

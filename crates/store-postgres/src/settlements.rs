@@ -85,9 +85,12 @@ settle_store::statements! {
         FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS row (merchant_id, payment_id, reference)
         CROSS JOIN LATERAL (
             (SELECT 1 FROM imports AS unfinished
-             JOIN import_rows AS r
-                ON r.import_id = unfinished.import_id AND r.merchant_id = row.merchant_id
-               AND r.settlement_id = row.payment_id
+             CROSS JOIN LATERAL (
+                SELECT 1 FROM import_rows AS r
+                WHERE r.import_id = unfinished.import_id AND r.merchant_id = row.merchant_id
+                  AND r.settlement_id = row.payment_id
+                LIMIT 1
+             ) AS staged
              WHERE unfinished.state IN ('staging', 'accepted') LIMIT 1)
             UNION ALL
             (SELECT 1 FROM (

@@ -16,7 +16,9 @@ use crate::convert::{At, array, column, signed};
 use crate::error::store_error;
 
 settle_store::statements! {
-    // The table is asked as it was before: payments of the same call are compared apart.
+    // The table is asked as it was before: payments of the same call are compared apart. Each day is asked in
+    // the order that one index alone has: planned on an empty table, a statement without it walks all
+    // payments of the merchant until the server learns how many there are.
     hot CREATE = "
         INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version, reason,
                               blocked, provider, created_at, changed_at, due_at, is_open, request, progress,
@@ -30,13 +32,19 @@ settle_store::statements! {
                     created_at, changed_at, due_at, is_open, request, progress, likeness)
         ON CONFLICT DO NOTHING
         RETURNING merchant_id, payment_id, (
-            SELECT alike.payment_id FROM payments AS alike
-            WHERE alike.merchant_id = payments.merchant_id
-              AND (alike.created_at AT TIME ZONE 'UTC')::date IN (
-                  (payments.created_at AT TIME ZONE 'UTC')::date,
-                  (payments.created_at AT TIME ZONE 'UTC')::date - 1)
-              AND alike.likeness = payments.likeness
-              AND alike.created_at > payments.created_at - $16 * interval '1 second'
+            (SELECT alike.payment_id FROM payments AS alike
+             WHERE alike.merchant_id = payments.merchant_id
+               AND (alike.created_at AT TIME ZONE 'UTC')::date = (payments.created_at AT TIME ZONE 'UTC')::date
+               AND alike.likeness = payments.likeness
+               AND alike.created_at > payments.created_at - $16 * interval '1 second'
+             ORDER BY alike.created_at LIMIT 1)
+            UNION ALL
+            (SELECT alike.payment_id FROM payments AS alike
+             WHERE alike.merchant_id = payments.merchant_id
+               AND (alike.created_at AT TIME ZONE 'UTC')::date = (payments.created_at AT TIME ZONE 'UTC')::date - 1
+               AND alike.likeness = payments.likeness
+               AND alike.created_at > payments.created_at - $16 * interval '1 second'
+             ORDER BY alike.created_at LIMIT 1)
             LIMIT 1)";
     hot STORED = "
         SELECT p.merchant_id, p.payment_id, p.payin_source, p.payin_reference, p.request
