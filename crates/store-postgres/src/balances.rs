@@ -39,14 +39,19 @@ settle_store::statements! {
         ) AS told ON true
         WHERE p.merchant_id = $1 AND p.payment_id > $2 ORDER BY p.payment_id LIMIT $3";
     cold "an audit's, a page at a time" AUDIT_STEPS = "
-        SELECT merchant_id, payment_id, number, at, step FROM payment_steps
-        WHERE merchant_id = $1 AND payment_id > $2 AND payment_id <= $3 ORDER BY payment_id, number";
+        SELECT p.merchant_id, p.payment_id, s.number, s.at, s.step
+        FROM payments AS p
+        JOIN payment_steps AS s ON s.merchant_id = p.merchant_id AND s.payment_number = p.number
+        WHERE p.merchant_id = $1 AND p.payment_id > $2 AND p.payment_id <= $3
+        ORDER BY p.payment_id, s.number";
     cold "an audit's, a page at a time" AUDIT_OPERATIONS = "
-        SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
-               greatest(0, extract(epoch FROM clock_timestamp() - prepared_at) * 1000000)::bigint,
-               request, memory
-        FROM operations
-        WHERE merchant_id = $1 AND payment_id > $2 AND payment_id <= $3 ORDER BY payment_id, kind, attempt";
+        SELECT p.merchant_id, p.payment_id, o.kind, o.attempt, o.operation_id, o.provider, o.status, o.is_live,
+               greatest(0, extract(epoch FROM clock_timestamp() - o.prepared_at) * 1000000)::bigint,
+               o.request, o.memory
+        FROM payments AS p
+        JOIN operations AS o ON o.merchant_id = p.merchant_id AND o.payment_number = p.number
+        WHERE p.merchant_id = $1 AND p.payment_id > $2 AND p.payment_id <= $3
+        ORDER BY p.payment_id, o.kind, o.attempt";
     // The merchant is locked, so whatever is not there stays away until it is inserted. To insert first and
     // change what is in the way costs twice as much, and nearly all are there.
     hot POST = "

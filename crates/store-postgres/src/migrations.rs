@@ -5,7 +5,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// A new step gets the next number and the same name in both backends. A released step never changes, not
 /// even in a comment: the database knows its checksum.
-const FILES: [(i64, &str, &str); 16] = [
+const FILES: [(i64, &str, &str); 17] = [
     (1, "merchants", include_str!("../migrations/0001_merchants.sql")),
     (2, "settlements", include_str!("../migrations/0002_settlements.sql")),
     (3, "deliveries", include_str!("../migrations/0003_deliveries.sql")),
@@ -22,14 +22,20 @@ const FILES: [(i64, &str, &str); 16] = [
     (14, "payment_flags", include_str!("../migrations/0014_payment_flags.sql")),
     (15, "operation_times", include_str!("../migrations/0015_operation_times.sql")),
     (16, "refunded_payments", include_str!("../migrations/0016_refunded_payments.sql")),
+    (17, "payment_numbers", include_str!("../migrations/0017_payment_numbers.sql")),
 ];
 
 /// All steps.
 pub(crate) fn migrator() -> Migrator {
+    migrator_to(FILES.len())
+}
+
+/// The first steps.
+pub(crate) fn migrator_to(steps: usize) -> Migrator {
     let step = |(version, name, sql): (i64, &'static str, &'static str)| {
         Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations(FILES.map(step).into())
+    Migrator::with_migrations(FILES.into_iter().take(steps).map(step).collect())
 }
 
 /// The tables that the steps make.

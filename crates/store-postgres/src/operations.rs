@@ -23,8 +23,12 @@ settle_store::statements! {
                o.request, o.memory
         FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, payment_id)
         CROSS JOIN LATERAL (
+            SELECT number FROM payments
+            WHERE merchant_id = asked.merchant_id AND payment_id = asked.payment_id LIMIT 1
+        ) AS p
+        CROSS JOIN LATERAL (
             SELECT * FROM operations
-            WHERE merchant_id = asked.merchant_id AND payment_id = asked.payment_id
+            WHERE merchant_id = asked.merchant_id AND payment_number = p.number
             ORDER BY kind, attempt LIMIT 1000
         ) AS o
         ORDER BY o.merchant_id, o.payment_id, o.kind, o.attempt";
@@ -42,21 +46,30 @@ settle_store::statements! {
             SELECT * FROM operations WHERE operation_id = asked.operation_id LIMIT 1
         ) AS o";
     hot PREPARE = "
-        INSERT INTO operations (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
-                                prepared_at, request, memory)
-        SELECT merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
+        INSERT INTO operations (merchant_id, payment_number, payment_id, kind, attempt, operation_id, provider,
+                                status, is_live, prepared_at, request, memory)
+        SELECT merchant_id,
+               (SELECT p.number FROM payments AS p
+                WHERE p.merchant_id = row.merchant_id AND p.payment_id = row.payment_id),
+               payment_id, kind, attempt, operation_id, provider, status, is_live,
                clock_timestamp(), request, memory
         FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[], $5::uuid[], $6::text[], $7::text[],
                     $8::boolean[], $9::text[], $10::text[])
             AS row (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live, request,
                     memory)";
+    // The rows are complete before operations are read, so that the planner has the number to ask by.
     hot CHANGE = "
         UPDATE operations
         SET status = row.status, is_live = row.is_live, memory = row.memory,
             changed_at = CASE WHEN operations.status = row.status THEN operations.changed_at ELSE $8 END
-        FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[], $5::text[], $6::boolean[], $7::text[])
-            AS row (merchant_id, payment_id, kind, attempt, status, is_live, memory)
-        WHERE operations.merchant_id = row.merchant_id AND operations.payment_id = row.payment_id
+        FROM (
+            SELECT row.*, (SELECT p.number FROM payments AS p
+                           WHERE p.merchant_id = row.merchant_id AND p.payment_id = row.payment_id) AS payment_number
+            FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[], $5::text[], $6::boolean[], $7::text[])
+                AS row (merchant_id, payment_id, kind, attempt, status, is_live, memory)
+            OFFSET 0
+        ) AS row
+        WHERE operations.merchant_id = row.merchant_id AND operations.payment_number = row.payment_number
           AND operations.kind = row.kind AND operations.attempt = row.attempt";
 }
 

@@ -96,15 +96,21 @@ settle_store::statements! {
                provider, created_at, changed_at, due_at, request, progress
         FROM payments WHERE merchant_id = $1 AND payment_id = $2";
     cold "an operator's" STEPS = "
-        SELECT merchant_id, payment_id, number, at, step FROM payment_steps
-        WHERE merchant_id = $1 AND payment_id = $2 ORDER BY number";
+        SELECT p.merchant_id, p.payment_id, s.number, s.at, s.step
+        FROM payments AS p
+        JOIN payment_steps AS s ON s.merchant_id = p.merchant_id AND s.payment_number = p.number
+        WHERE p.merchant_id = $1 AND p.payment_id = $2 ORDER BY s.number";
     hot PRICING_OF_MANY = "
-        SELECT p.payment_id, p.pricing
+        SELECT asked.payment_id, own.pricing
         FROM unnest($1::uuid[], $2::uuid[]) AS asked (merchant_id, payment_id)
         CROSS JOIN LATERAL (
-            SELECT * FROM payment_pricing
+            SELECT number FROM payments
             WHERE merchant_id = asked.merchant_id AND payment_id = asked.payment_id LIMIT 1
-        ) AS p";
+        ) AS p
+        CROSS JOIN LATERAL (
+            SELECT pricing FROM payment_pricing
+            WHERE merchant_id = asked.merchant_id AND payment_number = p.number LIMIT 1
+        ) AS own";
     // With what QUEUE does: every step of a payment would pay for another round trip.
     hot CHANGE = "
         WITH changed AS (
@@ -126,16 +132,23 @@ settle_store::statements! {
             WHERE payment_queues.next_due_at IS NULL OR payment_queues.next_due_at > excluded.next_due_at
         )
         SELECT merchant_id, payment_id FROM changed";
+    // A payment that is not there has no number, which no row may lack.
     hot STEP = "
-        INSERT INTO payment_steps (merchant_id, payment_id, number, at, step)
-        SELECT merchant_id, payment_id, number, at, step
+        INSERT INTO payment_steps (merchant_id, payment_number, number, at, step)
+        SELECT merchant_id,
+               (SELECT p.number FROM payments AS p
+                WHERE p.merchant_id = row.merchant_id AND p.payment_id = row.payment_id),
+               number, at, step
         FROM unnest($1::uuid[], $2::uuid[], $3::integer[], $4::timestamptz[], $5::text[])
             AS row (merchant_id, payment_id, number, at, step)";
     hot PRICE = "
-        INSERT INTO payment_pricing (merchant_id, payment_id, pricing)
-        SELECT merchant_id, payment_id, pricing
+        INSERT INTO payment_pricing (merchant_id, payment_number, pricing)
+        SELECT merchant_id,
+               (SELECT p.number FROM payments AS p
+                WHERE p.merchant_id = row.merchant_id AND p.payment_id = row.payment_id),
+               pricing
         FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS row (merchant_id, payment_id, pricing)
-        ON CONFLICT (merchant_id, payment_id) DO UPDATE SET pricing = excluded.pricing";
+        ON CONFLICT (merchant_id, payment_number) DO UPDATE SET pricing = excluded.pricing";
     hot QUEUE = "
         INSERT INTO payment_queues (merchant_id, next_due_at)
         SELECT * FROM unnest($1::uuid[], $2::timestamptz[])

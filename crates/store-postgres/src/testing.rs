@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use settle_store::conformance::{Backdoor, ScratchStore};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, postgres::PgConnectOptions};
 
-use crate::{PostgresStore, SESSION_SETTINGS};
+use crate::{PostgresStore, SESSION_SETTINGS, migrations};
 
 /// The environment variable with the URL of a database that tests may fill.
 pub const URL_VARIABLE: &str = "TEST_POSTGRES_URL";
@@ -65,6 +65,17 @@ pub async fn session(url: &str) -> PgConnection {
     // A test fills whole tables with one statement.
     let options = options.options(SESSION_SETTINGS).options([("statement_timeout", "60s")]);
     options.connect().await.expect("the database answers")
+}
+
+/// Takes the first steps of the schema, as an earlier version has left it.
+///
+/// # Panics
+///
+/// When the database does not answer.
+pub async fn take_steps(url: &str, steps: usize) {
+    let mut session = session(url).await;
+    migrations::migrator_to(steps).run(&mut session).await.expect("the schema of an earlier version");
+    session.close().await.expect("nothing was left to send");
 }
 
 /// What a setting of the server is in the store's sessions: in one for its calls, and in one without limits,

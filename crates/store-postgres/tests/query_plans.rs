@@ -90,11 +90,13 @@ const FILL: [&str; 22] = [
             CASE WHEN n % 3 = 0 THEN now() END, n % 3 = 0, '{}', '{}'
      FROM generate_series(1, 20000) AS n",
     "INSERT INTO payment_queues (merchant_id, next_due_at) SELECT merchant_id, now() FROM merchants",
-    "INSERT INTO payment_pricing SELECT merchant_id, payment_id, '{}' FROM payments",
-    "INSERT INTO payment_steps SELECT merchant_id, payment_id, 1, now(), '{}' FROM payments",
-    "INSERT INTO operations (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
+    "INSERT INTO payment_pricing (merchant_id, payment_number, pricing)
+     SELECT merchant_id, number, '{}' FROM payments",
+    "INSERT INTO payment_steps (merchant_id, payment_number, number, at, step)
+     SELECT merchant_id, number, 1, now(), '{}' FROM payments",
+    "INSERT INTO operations (merchant_id, payment_number, payment_id, kind, attempt, operation_id, provider, status, is_live,
                              prepared_at, request, memory)
-     SELECT merchant_id, payment_id, 'payout', 1, payment_id, 'bank', 'succeeded', true, now(), '{}', '{}'
+     SELECT merchant_id, number, payment_id, 'payout', 1, payment_id, 'bank', 'succeeded', true, now(), '{}', '{}'
      FROM payments",
     "INSERT INTO balances
      SELECT merchant_id, account, 'BRL', 1 FROM merchants, unnest(ARRAY['payer', 'paid', 'fees']) AS account",
@@ -184,13 +186,14 @@ fn collect(node: &Value, leading: &HashMap<String, String>, limited: bool, found
 /// Indexes that hold a part of a merchant's history.
 const PARTIAL: [&str; 2] = ["deliveries_due", "payments_open"];
 /// Columns that narrow one merchant's history down.
-const NARROWING: [&str; 8] = [
+const NARROWING: [&str; 9] = [
     "settlement_id",
     "delivery_id",
     "list_key",
     "from_key",
     "status",
     "payment_id",
+    "payment_number",
     "operation_id",
     "payin_reference",
 ];

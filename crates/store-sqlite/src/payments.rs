@@ -11,7 +11,8 @@ use settle_domain::reason::{Blocked, Reason};
 use settle_domain::time::Timestamp;
 use settle_store::{
     DueMerchant, DueTime, LOOKED_AT_MAX, MerchantLock, NewPayment, PaymentAsk, PaymentChange, PaymentClaims,
-    PaymentCreated, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreResult,
+    PaymentCreated, PaymentReads, PaymentRow, PaymentStanding, PaymentWrites, Shard, StepRow, StoreError,
+    StoreResult,
 };
 
 use crate::convert::{
@@ -134,9 +135,10 @@ settle_store::statements! {
     hot STEP = "
         INSERT INTO payment_steps (payment_number, number, at, step)
         VALUES ((SELECT number FROM payments WHERE merchant_id = ?1 AND payment_id = ?2), ?3, ?4, ?5)";
+    // Differs because a row without its number would be given one here, which a payment may get later.
     hot PRICE = "
         INSERT INTO payment_pricing (payment_number, pricing)
-        VALUES ((SELECT number FROM payments WHERE merchant_id = ?1 AND payment_id = ?2), ?3)
+        SELECT number, ?3 FROM payments WHERE merchant_id = ?1 AND payment_id = ?2
         ON CONFLICT (payment_number) DO UPDATE SET pricing = excluded.pricing";
     hot QUEUE = "
         INSERT INTO payment_queues (merchant_id, next_due_at) VALUES (?1, ?2)
@@ -300,7 +302,9 @@ impl PaymentWrites for SqliteTx {
     ) -> StoreResult<()> {
         self.number.check(lock, pricing.iter().map(|(merchant, _, _)| *merchant))?;
         let rows = pricing.iter().map(|(merchant, payment, pricing)| (merchant.0, payment.0, pricing));
-        self.writer.change_each(PRICE, rows).await?;
+        if self.writer.change_each(PRICE, rows).await?.contains(&false) {
+            return Err(StoreError::unexpected("the pricing of a payment that is not there"));
+        }
         Ok(())
     }
 

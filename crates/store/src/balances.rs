@@ -75,9 +75,6 @@ pub fn audited(
     let (mut steps, mut operations) = (steps.into_iter().peekable(), operations.into_iter().peekable());
     let mut audited = Vec::with_capacity(payments.len());
     for (payment, settlement) in payments {
-        // What belongs to no payment comes before the next one's: the balances will not agree with it.
-        while steps.next_if(|step| step.payment_id < payment.payment_id).is_some() {}
-        while operations.next_if(|row| row.payment_id < payment.payment_id).is_some() {}
         let (mut own_steps, mut own_operations) = (Vec::new(), Vec::new());
         while let Some(step) = steps.next_if(|step| step.payment_id == payment.payment_id) {
             own_steps.push(step);

@@ -282,6 +282,7 @@ macro_rules! conformance_suite {
             operations {
                 an_operation_is_found_by_payment_and_by_id,
                 operations_are_found_by_many_ids,
+                what_belongs_to_no_payment_is_refused,
                 the_database_forbids_a_second_live_operation,
                 what_has_ended_cannot_be_live,
             }

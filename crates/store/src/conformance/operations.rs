@@ -8,7 +8,7 @@ use settle_domain::time::Timestamp;
 
 use super::fixtures::{at, merchant, unique_uuid};
 use super::payments::{create, payment};
-use crate::{OperationChange, OperationRow, Store, StoreResult};
+use crate::{OperationChange, OperationRow, StepRow, Store, StoreResult};
 
 /// An operation that is about to be prepared.
 pub(super) fn operation(
@@ -116,6 +116,22 @@ pub async fn the_database_forbids_a_second_live_operation(store: &dyn Store) {
         assert!(learn(store, &one, OperationStatus::Succeeded, true).await.is_err(), "both live");
         learn(store, &one, OperationStatus::Succeeded, false).await.unwrap();
     }
+}
+
+/// Nothing is kept of a payment that is not there: nobody could find it.
+pub async fn what_belongs_to_no_payment_is_refused(store: &dyn Store) {
+    let (owner, id) = (merchant(store).await, PaymentId(unique_uuid()));
+    let payout = operation(owner, id, OperationKind::Payout, 1);
+    assert!(prepare(store, &payout).await.is_err());
+    assert_eq!(store.operation_find(payout.operation_id, at(12)).await.unwrap(), None);
+    let step = StepRow { merchant_id: owner, payment_id: id, number: 1, at: at(1), step: "{}".to_owned() };
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[owner]).await.unwrap();
+    assert!(tx.payment_step_many(&lock, &[step]).await.is_err());
+    drop(tx);
+    let mut tx = store.begin().await.unwrap();
+    let lock = tx.merchant_lock(&[owner]).await.unwrap();
+    assert!(tx.payment_price_many(&lock, &[(owner, id, "{}".to_owned())]).await.is_err());
 }
 
 /// What was refused or given up is not live.

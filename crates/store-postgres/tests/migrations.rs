@@ -1,0 +1,55 @@
+//! What earlier versions have stored is found after the steps that give it another shape.
+
+use settle_store::Store;
+use settle_store_postgres::PostgresStore;
+use settle_store_postgres::testing::{scratch_url, session, take_steps};
+use sqlx::Executor;
+use sqlx::error::DatabaseError;
+
+/// What belongs to payments is found by them.
+#[tokio::test]
+async fn payments_keep_what_is_theirs_when_they_get_their_numbers() {
+    const BEFORE: usize = 16;
+    let url = scratch_url().await;
+    take_steps(&url, BEFORE).await;
+    let mut session = session(&url).await;
+    let fill = "
+        INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version,
+                              created_at, changed_at, due_at, is_open, request, progress)
+        SELECT md5((n % 2)::text)::uuid, md5('p' || n)::uuid, 'default', 'pix ' || n, 'quoted', 3, now(), now(),
+               now(), true, '{}', '{}' FROM generate_series(1, 9) AS n;
+        INSERT INTO payment_pricing SELECT merchant_id, payment_id, payin_reference FROM payments;
+        INSERT INTO payment_steps SELECT merchant_id, payment_id, 2, now(), payin_reference FROM payments;
+        INSERT INTO payment_steps SELECT merchant_id, payment_id, 1, now(), payin_reference FROM payments;
+        INSERT INTO operations (merchant_id, payment_id, kind, attempt, operation_id, provider, status, is_live,
+                                prepared_at, request, memory)
+        SELECT merchant_id, payment_id, 'payout', 1, payment_id, 'bank', 'unknown', true, now(),
+               payin_reference, '{}' FROM payments;
+        DELETE FROM payments WHERE payin_reference = 'pix 9'";
+    session.execute(fill).await.unwrap();
+    PostgresStore::new(&url, 1).unwrap().migrate().await.unwrap();
+    let own = "
+        SELECT p.payin_reference, c.pricing, s.step, o.request
+        FROM payments AS p
+        JOIN payment_pricing AS c ON c.merchant_id = p.merchant_id AND c.payment_number = p.number
+        JOIN payment_steps AS s ON s.merchant_id = p.merchant_id AND s.payment_number = p.number
+        JOIN operations AS o ON o.merchant_id = p.merchant_id AND o.payment_number = p.number
+            AND o.payment_id = p.payment_id";
+    let rows: Vec<(String, String, String, String)> =
+        sqlx::query_as(own).fetch_all(&mut session).await.unwrap();
+    assert_eq!(rows.len(), 16, "two steps of each of the eight payments that are there");
+    for (payment, pricing, step, operation) in rows {
+        assert_eq!([&pricing, &step, &operation], [&payment; 3]);
+    }
+    let lost = "SELECT request FROM operations WHERE payment_number < 0";
+    let lost: Vec<String> = sqlx::query_scalar(lost).fetch_all(&mut session).await.unwrap();
+    assert_eq!(lost, ["pix 9"], "it may have moved money, whatever became of its payment");
+    let second = "
+        INSERT INTO operations (merchant_id, payment_number, payment_id, kind, attempt, operation_id, provider,
+                                status, is_live, prepared_at, request, memory)
+        SELECT merchant_id, number, payment_id, 'refund', 1, gen_random_uuid(), 'bank', 'prepared', true, now(),
+               '{}', '{}' FROM payments LIMIT 1";
+    let refused = session.execute(second).await.unwrap_err();
+    let is_duplicate = refused.as_database_error().is_some_and(DatabaseError::is_unique_violation);
+    assert!(is_duplicate, "a payment has one live payout or refund: {refused}");
+}

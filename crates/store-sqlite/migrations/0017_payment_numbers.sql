@@ -1,0 +1,1 @@
+-- Differs because payments have had their numbers here since 0013: there is nothing to do.
