@@ -5,9 +5,10 @@
 //! transaction, and after each one [`Pace`] rests: on SQLite, where one transaction writes at a time, others
 //! get their turns then, and on PostgreSQL a processor.
 //!
-//! A transaction that is lost with the machine is made again, so most of them do not wait for the disk. Two
+//! A transaction that is lost with the machine is made again, so most of them need not wait for the disk. Two
 //! do: the one that accepts, which takes along what was staged before it, and a step that enqueues
-//! notifications, because what is sent must be committed for good.
+//! notifications, because what is sent must be committed for good. On PostgreSQL all of them do, because
+//! otherwise the commits of others would wait for what they wrote.
 //!
 //! Whoever imports may die at any time. The [`finisher`] records what it had accepted, and discards what it
 //! had not.
@@ -15,7 +16,9 @@
 use std::time::Duration;
 
 use settle_domain::ids::{ImportId, MerchantId, SettlementId};
-use settle_store::{Import, ImportState, ImportStep, NewSettlement, StagedBatch, StoreError, StoreResult};
+use settle_store::{
+    IMPORT_STEP_ROWS, Import, ImportState, ImportStep, NewSettlement, StagedBatch, StoreError, StoreResult,
+};
 use tokio::time::Instant;
 
 use crate::Outbox;
@@ -23,8 +26,8 @@ use crate::recorder::merchants_of;
 
 pub mod finisher;
 
-/// How much shorter than a step the rest after it is.
-const REST_DIVISOR: u32 = 2;
+/// How much longer than a step the rest after it is: nobody waits for an import as others do for an answer.
+const REST_TIMES: u32 = 2;
 /// How long steps leave merchants alone that somebody else has locked.
 const LOCKED_WAIT: Duration = Duration::from_millis(20);
 
@@ -41,7 +44,7 @@ impl Staging {
     pub async fn begin(outbox: Outbox, notifies: bool) -> StoreResult<Option<Staging>> {
         let now = outbox.clock.now();
         let import_id = ImportId::new(now, &*outbox.entropy);
-        let mut tx = outbox.store.begin_relaxed().await?;
+        let mut tx = outbox.store.begin_step().await?;
         if !tx.import_begin(import_id, notifies, now).await? {
             return Ok(None);
         }
@@ -53,7 +56,7 @@ impl Staging {
     /// the way. `None` if somebody took the import for abandoned.
     pub async fn stage(&mut self, settlements: &[NewSettlement]) -> StoreResult<Option<StagedBatch>> {
         let now = self.outbox.clock.now();
-        let mut tx = self.outbox.store.begin_relaxed().await?;
+        let mut tx = self.outbox.store.begin_step().await?;
         let lock = tx.merchant_lock(&merchants_of(settlements)).await?;
         let Some(batch) = tx.import_stage(&lock, self.import_id, settlements, now).await? else {
             return Ok(None);
@@ -84,7 +87,7 @@ impl Staging {
 
     /// Discards the import: nothing of it will be recorded. Gives the steps that delete what was staged.
     pub async fn discard(self) -> StoreResult<Steps> {
-        let mut tx = self.outbox.store.begin_relaxed().await?;
+        let mut tx = self.outbox.store.begin_step().await?;
         tx.import_discard(self.import_id, self.outbox.clock.now()).await?;
         tx.commit().await?;
         Ok(Steps::new(self.outbox, self.import_id, self.notifies, Purpose::Delete))
@@ -127,11 +130,10 @@ impl Steps {
     /// Takes the next rows, in one transaction.
     pub async fn step(&mut self) -> StoreResult<Step> {
         let store = &self.outbox.store;
-        let limit = store.import_step_rows();
-        let mut rows = store.import_rows(self.import_id, self.after, limit).await?;
+        let mut rows = store.import_rows(self.import_id, self.after, IMPORT_STEP_ROWS).await?;
         if rows.is_empty() && self.after.take().is_some() {
             // A transaction that did not wait for the disk may have been lost: its rows are there again.
-            rows = store.import_rows(self.import_id, None, limit).await?;
+            rows = store.import_rows(self.import_id, None, IMPORT_STEP_ROWS).await?;
         }
         let Some(last) = rows.last().map(|row| (row.merchant_id, row.settlement_id)) else {
             return Ok(Step::Ended);
@@ -140,7 +142,7 @@ impl Steps {
         let mut work = if records && self.notifies {
             self.outbox.begin().await?
         } else {
-            self.outbox.begin_relaxed().await?
+            self.outbox.begin_step().await?
         };
         let Some(lock) = work.merchant_lock_soon(&merchants_of(&rows)).await? else {
             return Ok(Step::Locked);
@@ -196,7 +198,7 @@ impl Steps {
 
     /// Forgets an import that has ended.
     async fn forget(&self) -> StoreResult<()> {
-        let mut tx = self.outbox.store.begin_relaxed().await?;
+        let mut tx = self.outbox.store.begin_step().await?;
         tx.import_forget(self.import_id).await?;
         tx.commit().await
     }
@@ -215,9 +217,9 @@ impl Pace {
         Pace { began: Instant::now(), rest_min: outbox.store.step_rest_min() }
     }
 
-    /// Rests, half as long as the transaction took, or as long as others need to notice.
+    /// Rests, twice as long as the transaction took, or as long as others need to notice.
     pub async fn rest(self) {
-        tokio::time::sleep((self.began.elapsed() / REST_DIVISOR).max(self.rest_min)).await;
+        tokio::time::sleep((self.began.elapsed() * REST_TIMES).max(self.rest_min)).await;
     }
 }
 

@@ -102,10 +102,10 @@ impl Outbox {
         Ok(Work::new(self.store.begin().await?, self.clone()))
     }
 
-    /// Begins a transaction whose commit does not wait for the disk: what a crash of the machine undoes must
-    /// be done again by itself. It must enqueue no notifications: they could be sent and then be gone.
-    pub(crate) async fn begin_relaxed(&self) -> StoreResult<Work> {
-        Ok(Work::new(self.store.begin_relaxed().await?, self.clone()))
+    /// Begins a step, whose commit need not wait for the disk: what a crash of the machine undoes must be
+    /// done again by itself. It must enqueue no notifications: they could be sent and then be gone.
+    pub(crate) async fn begin_step(&self) -> StoreResult<Work> {
+        Ok(Work::new(self.store.begin_step().await?, self.clone()))
     }
 
     #[cfg(feature = "testing")]

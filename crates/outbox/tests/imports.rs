@@ -18,7 +18,10 @@ use settle_outbox::imports::{Staging, Step, Steps};
 use settle_outbox::recorder::{RecordError, Recorder};
 use settle_outbox::wake::Wake;
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{ImportState, NewSettlement, StoreError};
+use settle_store::{IMPORT_STEP_ROWS, ImportState, NewSettlement, StoreError};
+
+/// Rows of one step.
+const STEP_ROWS: usize = IMPORT_STEP_ROWS as usize;
 
 settle_testing::on_both_stores! {
     an_import_is_recorded_and_notified_in_steps,
@@ -59,17 +62,12 @@ impl World {
         [with, fixtures::merchant(&*self.store).await]
     }
 
-    /// Rows of one step.
-    fn step_rows(&self) -> usize {
-        self.store.import_step_rows() as usize
-    }
-
     /// An import that has staged as many new settlements of each merchant.
     async fn staging(&self, notifies: bool, merchants: &[MerchantId], number: usize) -> Staging {
         let mut staging = Staging::begin(self.outbox.clone(), notifies).await.unwrap().expect("few");
         for merchant in merchants {
             let rows: Vec<NewSettlement> = (0..number).map(|_| new(*merchant)).collect();
-            for part in rows.chunks(self.step_rows()) {
+            for part in rows.chunks(STEP_ROWS) {
                 assert_eq!(staging.stage(part).await.unwrap().expect("it is alive").staged, part.len());
             }
         }
@@ -108,7 +106,7 @@ fn number(rows: usize) -> u64 {
 async fn an_import_is_recorded_and_notified_in_steps(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let [with, without] = world.merchants().await;
-    let rows = world.step_rows();
+    let rows = STEP_ROWS;
     let mut steps = world.accepted(&[with, without], rows).await;
     assert_eq!((world.totals(with).await, world.totals(without).await), ((0, 0), (0, 0)));
     let Step::Taken(first) = steps.step().await.unwrap() else { panic!("rows are there") };
@@ -134,16 +132,16 @@ async fn an_import_is_recorded_and_notified_in_steps(scratch: ScratchStore) {
 async fn without_notifications_nobody_is_notified(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let [with, _] = world.merchants().await;
-    let staging = world.staging(false, &[with], world.step_rows() + 1).await;
+    let staging = world.staging(false, &[with], STEP_ROWS + 1).await;
     let mut steps = staging.accept().await.unwrap().unwrap();
     assert_eq!(steps.take_all(|_| ()).await.unwrap().map(|import| import.notified), Some(0));
-    assert_eq!(world.totals(with).await, (number(world.step_rows() + 1), 0));
+    assert_eq!(world.totals(with).await, (number(STEP_ROWS + 1), 0));
 }
 
 async fn what_was_not_accepted_is_discarded(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let merchants = world.merchants().await;
-    drop(world.staging(true, &merchants, world.step_rows() + 1).await);
+    drop(world.staging(true, &merchants, STEP_ROWS + 1).await);
     world.all_are_abandoned();
     world.finish().await;
     assert_eq!((world.totals(merchants[0]).await, world.totals(merchants[1]).await), ((0, 0), (0, 0)));
@@ -153,7 +151,7 @@ async fn what_was_not_accepted_is_discarded(scratch: ScratchStore) {
 async fn what_was_accepted_is_recorded(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let merchants = world.merchants().await;
-    let rows = world.step_rows();
+    let rows = STEP_ROWS;
     for steps_before in 0..=3 {
         let mut steps = world.accepted(&merchants, rows).await;
         for _ in 0..steps_before {
@@ -174,7 +172,7 @@ async fn what_was_accepted_is_recorded(scratch: ScratchStore) {
 async fn what_was_discarded_is_deleted(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let merchants = world.merchants().await;
-    let mut steps = world.staging(true, &merchants, world.step_rows()).await.discard().await.unwrap();
+    let mut steps = world.staging(true, &merchants, STEP_ROWS).await.discard().await.unwrap();
     assert!(matches!(steps.step().await.unwrap(), Step::Taken(import) if import.recorded == 0));
     drop(steps);
     world.all_are_abandoned();
@@ -199,7 +197,7 @@ async fn what_is_done_is_forgotten(scratch: ScratchStore) {
 async fn two_finishers_record_each_settlement_once(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let merchants = world.merchants().await;
-    let mut steps = world.accepted(&merchants, 2 * world.step_rows()).await;
+    let mut steps = world.accepted(&merchants, 2 * STEP_ROWS).await;
     world.all_are_abandoned();
     let mut finishers = [Finisher::new(world.outbox.clone()), Finisher::new(world.outbox.clone())];
     assert_eq!(finishers[0].turn().await.unwrap(), Turn::Stepped);
@@ -209,7 +207,7 @@ async fn two_finishers_record_each_settlement_once(scratch: ScratchStore) {
     let (finished, began) = tokio::join!(first.finish(), steps.take_all(|_| ()));
     finished.unwrap();
     began.unwrap();
-    let all = number(2 * world.step_rows());
+    let all = number(2 * STEP_ROWS);
     assert_eq!((world.totals(merchants[0]).await, world.totals(merchants[1]).await), ((all, all), (all, 0)));
     assert_eq!(world.store.import_list().await.unwrap(), []);
 }
@@ -294,7 +292,7 @@ async fn what_is_reserved_cannot_be_committed(scratch: ScratchStore) {
 async fn the_finisher_runs_until_it_is_stopped(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let [merchant, _] = world.merchants().await;
-    drop(world.accepted(&[merchant], world.step_rows() + 1).await);
+    drop(world.accepted(&[merchant], STEP_ROWS + 1).await);
     world.all_are_abandoned();
     let all_recorded = async {
         while !world.store.import_list().await.unwrap().is_empty() {
@@ -302,5 +300,5 @@ async fn the_finisher_runs_until_it_is_stopped(scratch: ScratchStore) {
         }
     };
     Finisher::new(world.outbox.clone()).run(all_recorded).await;
-    assert_eq!(world.totals(merchant).await.0, number(world.step_rows() + 1));
+    assert_eq!(world.totals(merchant).await.0, number(STEP_ROWS + 1));
 }

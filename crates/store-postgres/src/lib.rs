@@ -236,6 +236,12 @@ impl Store for PostgresStore {
         Ok(self.transaction(Manner::Relaxed))
     }
 
+    /// The journal is one for all: the next commit that waits for the disk, whoever's it is, waits for all
+    /// that was written before it.
+    async fn begin_step(&self) -> StoreResult<Box<dyn Tx>> {
+        self.begin().await
+    }
+
     /// A transaction is eight round trips and a commit, whatever its size, so callers should share one.
     fn callers_awaited(&self) -> Duration {
         CALLERS_AWAITED

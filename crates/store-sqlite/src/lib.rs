@@ -68,8 +68,6 @@ const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);
 const MIGRATION_POLL: Duration = Duration::from_millis(20);
 /// Deliveries that one step of a clearing ends: others wait for its writes, two or three milliseconds.
 const CLEARING_STEP_ROWS: u32 = 100;
-/// Rows that one step of an import stages or records: others wait for its writes, some five milliseconds.
-const IMPORT_STEP_ROWS: u32 = 100;
 /// Longer than another process waits between two looks whether the file is free: a shorter rest could pass
 /// between them.
 const STEP_REST_MIN: Duration = Duration::from_millis(8);
@@ -185,10 +183,6 @@ impl Store for SqliteStore {
 
     fn clearing_step_rows(&self) -> u32 {
         CLEARING_STEP_ROWS
-    }
-
-    fn import_step_rows(&self) -> u32 {
-        IMPORT_STEP_ROWS
     }
 
     fn step_rest_min(&self) -> Duration {

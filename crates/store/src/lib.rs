@@ -221,6 +221,12 @@ pub trait Store: Reads {
     /// so a crash of the machine or of the database may undo it, wholly. One of this process does not.
     async fn begin_relaxed(&self) -> StoreResult<Box<dyn Tx>>;
 
+    /// Begins such a transaction of work that writes much, in steps. It waits for the disk where somebody
+    /// else would have to wait for what it left behind.
+    async fn begin_step(&self) -> StoreResult<Box<dyn Tx>> {
+        self.begin_relaxed().await
+    }
+
     /// How long a transaction that serves many callers should wait for those it answered last, who come back
     /// soon. Waiting pays where a transaction is expensive at any size. Where it is cheap, one half of the
     /// callers calls again while the other half is written.
@@ -258,11 +264,6 @@ pub trait Store: Reads {
     /// How many deliveries one step of a clearing ends: few where everybody's writes wait for it.
     fn clearing_step_rows(&self) -> u32 {
         ENDED_AT_ONCE_MAX
-    }
-
-    /// How many rows one step of an import stages or records: few where everybody's writes wait for it.
-    fn import_step_rows(&self) -> u32 {
-        IMPORT_STEP_ROWS
     }
 
     /// How long work that is done in steps rests between two of them at least, so that others get a turn.

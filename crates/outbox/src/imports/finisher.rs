@@ -112,7 +112,7 @@ impl Finisher {
         let Some(import) = list.into_iter().find(|import| is_abandoned(import, now)) else {
             return Ok(Turn::Idle);
         };
-        let mut tx = self.outbox.store.begin_relaxed().await?;
+        let mut tx = self.outbox.store.begin_step().await?;
         if !tx.import_adopt(import.import_id, import.alive_at, now).await? {
             return Ok(Turn::Stepped);
         }

@@ -7,7 +7,7 @@ use settle_domain::ids::{MerchantId, SettlementId};
 use settle_outbox::Outbox;
 use settle_outbox::imports::finisher::Finisher;
 use settle_outbox::imports::{Pace, Staging, Steps};
-use settle_store::{BATCH_MAX, IMPORTS_MAX, NewSettlement};
+use settle_store::{BATCH_MAX, IMPORT_STEP_ROWS, IMPORTS_MAX, NewSettlement};
 use settle_wiring::Context;
 
 use super::lines::{Line, Merchants};
@@ -33,8 +33,7 @@ pub(super) async fn import(
     let crowded =
         || CommandError::Refused(format!("{IMPORTS_MAX} imports are under way: wait for one to end"));
     let mut staging = Staging::begin(outbox.clone(), notify).await?.ok_or_else(crowded)?;
-    let rows = context.store.import_step_rows() as usize;
-    let total = match stage(&outbox, &mut staging, lines, rows).await {
+    let total = match stage(&outbox, &mut staging, lines).await {
         Ok(total) => total,
         Err(refusal) => {
             progress.finish();
@@ -52,15 +51,10 @@ pub(super) async fn import(
 }
 
 /// Stages every line, in short transactions with a rest after each, and says how many lines there were.
-async fn stage(
-    outbox: &Outbox,
-    staging: &mut Staging,
-    lines: Checked<'_>,
-    rows: usize,
-) -> Result<usize, CommandError> {
+async fn stage(outbox: &Outbox, staging: &mut Staging, lines: Checked<'_>) -> Result<usize, CommandError> {
     let mut total = 0;
     loop {
-        let lines: Vec<Line> = lines.take(rows).collect::<Result<_, _>>()?;
+        let lines: Vec<Line> = lines.take(IMPORT_STEP_ROWS as usize).collect::<Result<_, _>>()?;
         if lines.is_empty() {
             return Ok(total);
         }
@@ -105,8 +99,7 @@ pub(super) async fn dry_run(
     let mut seen: HashMap<(MerchantId, SettlementId), u64> = HashMap::new();
     let mut done = Imported::default();
     loop {
-        let lines: Vec<Line> =
-            lines.take(context.store.import_step_rows() as usize).collect::<Result<_, _>>()?;
+        let lines: Vec<Line> = lines.take(IMPORT_STEP_ROWS as usize).collect::<Result<_, _>>()?;
         if lines.is_empty() {
             progress.finish();
             return Ok(done);
