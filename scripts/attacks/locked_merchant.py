@@ -30,8 +30,9 @@ def write(port: int, key: str, stop: Event, answers: "multiprocessing.Queue[dict
     for thread in threads:
         thread.start()
     stop.wait()
+    deadline = time.monotonic() + 15
     for thread in threads:
-        thread.join(15)
+        thread.join(max(0.0, deadline - time.monotonic()))
     answers.put({status: statuses.count(status) for status in sorted(set(statuses))})
 
 

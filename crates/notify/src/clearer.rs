@@ -118,7 +118,7 @@ impl Clearer {
 
     /// `None` when somebody else has locked the merchant.
     async fn step(&self, merchant: MerchantId) -> StoreResult<Option<ClearingStep>> {
-        // A step that is lost is taken again, so nobody waits for the disk because of it.
+        // A step that is lost is taken again, so it does not wait for the disk.
         let mut tx = self.store.begin_relaxed().await?;
         let lock = tx.merchant_lock_free(&[merchant]).await?;
         if !lock.holds(merchant) {

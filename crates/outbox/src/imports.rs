@@ -6,8 +6,8 @@
 //! get their turns then, and on PostgreSQL a processor.
 //!
 //! A transaction that is lost with the machine is made again, so most of them need not wait for the disk. Two
-//! do: the one that accepts, which takes along what was staged before it, and a step that enqueues
-//! notifications, because what is sent must be committed for good. On PostgreSQL all of them do, because
+//! must: the one that accepts, which takes along what was staged before it, and a step that enqueues
+//! notifications, because what is sent must be committed for good. On PostgreSQL all of them wait, because
 //! otherwise the commits of others would wait for what they wrote.
 //!
 //! Whoever imports may die at any time. The [`finisher`] records what it had accepted, and discards what it
@@ -26,8 +26,11 @@ use crate::recorder::merchants_of;
 
 pub mod finisher;
 
-/// How much longer than a step the rest after it is: nobody waits for an import as others do for an answer.
+/// How many times as long as a step the rest after it is: nobody waits for an import as others do for an
+/// answer.
 const REST_TIMES: u32 = 2;
+/// The longest rest: whoever waited long for a lock would be taken for dead if it then rested twice as long.
+const REST_MAX: Duration = Duration::from_secs(1);
 /// How long steps leave merchants alone that somebody else has locked.
 const LOCKED_WAIT: Duration = Duration::from_millis(20);
 
@@ -55,9 +58,10 @@ impl Staging {
     /// Stages settlements, at most [`BATCH_MAX`](settle_store::BATCH_MAX): all of them, or none if one is in
     /// the way. `None` if somebody took the import for abandoned.
     pub async fn stage(&mut self, settlements: &[NewSettlement]) -> StoreResult<Option<StagedBatch>> {
-        let now = self.outbox.clock.now();
         let mut tx = self.outbox.store.begin_step().await?;
         let lock = tx.merchant_lock(&merchants_of(settlements)).await?;
+        // A sign of life from now on, however long it had to wait for the lock.
+        let now = self.outbox.clock.now();
         let Some(batch) = tx.import_stage(&lock, self.import_id, settlements, now).await? else {
             return Ok(None);
         };
@@ -217,13 +221,32 @@ impl Pace {
         Pace { began: Instant::now(), rest_min: outbox.store.step_rest_min() }
     }
 
-    /// Rests, twice as long as the transaction took, or as long as others need to notice.
+    /// Rests, twice as long as the transaction took, for a second at most; or as long as others need to
+    /// notice.
     pub async fn rest(self) {
-        tokio::time::sleep((self.began.elapsed() * REST_TIMES).max(self.rest_min)).await;
+        tokio::time::sleep(self.after(self.began.elapsed())).await;
+    }
+
+    fn after(&self, worked: Duration) -> Duration {
+        worked.saturating_mul(REST_TIMES).min(REST_MAX).max(self.rest_min)
     }
 }
 
 /// Whether an import has ended, so that nothing is left but its entry.
 fn has_ended(import: &Import) -> bool {
     import.waiting == 0 && matches!(import.state, ImportState::Done | ImportState::Discarded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_rests_twice_as_long_as_it_worked_within_limits() {
+        let (began, least) = (Instant::now(), Duration::from_millis(8));
+        let pace = Pace { began, rest_min: least };
+        assert_eq!(pace.after(Duration::from_millis(10)), Duration::from_millis(20));
+        assert_eq!(pace.after(Duration::ZERO), least);
+        assert_eq!(pace.after(Duration::from_hours(1)), REST_MAX, "nobody takes it for dead meanwhile");
+    }
 }

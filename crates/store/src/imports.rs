@@ -31,7 +31,7 @@ use crate::{Content, MerchantLock, NewSettlement, StoreError, StoreResult};
 pub const IMPORTS_MAX: u32 = 16;
 
 /// Rows that one step of an import stages or records: some five milliseconds' work. On SQLite everybody's
-/// writes wait for it, on PostgreSQL their commits, for its part of the journal.
+/// writes wait for it; on PostgreSQL a commit at the same moment waits for its part of the journal.
 pub const IMPORT_STEP_ROWS: u32 = 100;
 
 /// How far an import is.
@@ -147,8 +147,8 @@ pub trait ImportWrites {
         at: Timestamp,
     ) -> StoreResult<Option<StagedBatch>>;
 
-    /// Accepts an import that is being staged and has so many rows: a relaxed transaction that staged some
-    /// may have been lost. Says whether it did. An import without rows is done.
+    /// Accepts an import that is being staged and has so many rows: a transaction that staged some may
+    /// have been lost. Says whether it did. An import without rows is done.
     async fn import_accept(&mut self, import: ImportId, waiting: u64, at: Timestamp) -> StoreResult<bool>;
 
     /// Discards an import that is being staged, and says whether it did.

@@ -16,7 +16,8 @@ use crate::Outbox;
 
 /// How often the finisher looks for imports that nobody works on.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// After this time without a sign of life an import is abandoned: longer than any of its transactions waits.
+/// After this time without a sign of life an import is abandoned: longer than two of its transactions wait,
+/// with the rest between them.
 pub const ABANDONED_AFTER: Duration = Duration::from_secs(30);
 /// The waits between tries while the database does not answer.
 const RETRY: RetryPolicy =

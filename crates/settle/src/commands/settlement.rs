@@ -34,7 +34,7 @@ pub(super) enum SettlementCommand {
     /// `conversion_rate` and the fees allow, rounded down. More than 1,000 objects are first checked and
     /// written down as a whole, then accepted, then recorded in steps beside everybody's work: lists show
     /// them little by little. If the command dies before they are accepted, nothing is imported. If it dies
-    /// afterwards, the service, or the next import, records the rest within a minute.
+    /// afterwards, the service, or the next import, goes on with the rest after half a minute.
     Import(Import),
 }
 

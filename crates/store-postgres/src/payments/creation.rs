@@ -18,7 +18,8 @@ use crate::error::store_error;
 settle_store::statements! {
     // The table is asked as it was before: payments of the same call are compared apart. Each day is asked in
     // the order that one index alone has: planned on an empty table, a statement without it walks all
-    // payments of the merchant until the server learns how many there are.
+    // payments of the merchant until the server learns how many there are. The earlier day comes first: the
+    // earliest is named.
     hot CREATE = "
         INSERT INTO payments (merchant_id, payment_id, payin_source, payin_reference, state, version, reason,
                               blocked, provider, created_at, changed_at, due_at, is_open, request, progress,
@@ -34,14 +35,14 @@ settle_store::statements! {
         RETURNING merchant_id, payment_id, (
             (SELECT alike.payment_id FROM payments AS alike
              WHERE alike.merchant_id = payments.merchant_id
-               AND (alike.created_at AT TIME ZONE 'UTC')::date = (payments.created_at AT TIME ZONE 'UTC')::date
+               AND (alike.created_at AT TIME ZONE 'UTC')::date = (payments.created_at AT TIME ZONE 'UTC')::date - 1
                AND alike.likeness = payments.likeness
                AND alike.created_at > payments.created_at - $16 * interval '1 second'
              ORDER BY alike.created_at LIMIT 1)
             UNION ALL
             (SELECT alike.payment_id FROM payments AS alike
              WHERE alike.merchant_id = payments.merchant_id
-               AND (alike.created_at AT TIME ZONE 'UTC')::date = (payments.created_at AT TIME ZONE 'UTC')::date - 1
+               AND (alike.created_at AT TIME ZONE 'UTC')::date = (payments.created_at AT TIME ZONE 'UTC')::date
                AND alike.likeness = payments.likeness
                AND alike.created_at > payments.created_at - $16 * interval '1 second'
              ORDER BY alike.created_at LIMIT 1)

@@ -27,7 +27,7 @@ fn key(row: &NewSettlement) -> (MerchantId, SettlementId) {
 
 async fn locked(store: &dyn Store, rows: &[NewSettlement]) -> (Box<dyn Tx>, MerchantLock) {
     let merchants: Vec<MerchantId> = rows.iter().map(|row| row.merchant_id).collect();
-    let mut tx = store.begin_relaxed().await.unwrap();
+    let mut tx = store.begin_step().await.unwrap();
     let lock = tx.merchant_lock(&merchants).await.unwrap();
     (tx, lock)
 }
@@ -298,7 +298,7 @@ pub async fn nobody_records_against_what_is_staged(store: &dyn Store) {
     assert_eq!(try_record(store, &against).await.conflicting, [key(&rows[0])]);
 }
 
-/// A relaxed transaction that staged rows may have been lost: then the import is not accepted.
+/// A transaction that staged rows may have been lost: then the import is not accepted.
 pub async fn an_import_is_accepted_with_all_its_rows_alone(store: &dyn Store) {
     let merchant = merchant(store).await;
     let import = begin(store).await;

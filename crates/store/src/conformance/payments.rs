@@ -127,8 +127,8 @@ pub async fn a_pay_in_is_one_payment(store: &dyn Store) {
     assert_eq!(store.payment_find(one, first.payment_id).await.unwrap().as_ref(), Some(&first), "unchanged");
 }
 
-/// A payment hears of one that it is like, of its merchant and of the day before it: stored, or of the same
-/// call. The same again is no second one.
+/// A payment hears of the earliest that it is like, of its merchant and of the day before it: stored, or of
+/// the same call. The same again is no second one.
 pub async fn a_payment_that_is_like_another_is_known(store: &dyn Store) {
     let (owner, other) = (merchant(store).await, merchant(store).await);
     let likeness = Likeness(unique_uuid());
@@ -155,6 +155,11 @@ pub async fn a_payment_that_is_like_another_is_known(store: &dyn Store) {
         let lock = tx.merchant_lock(&[owner, other]).await.unwrap();
         let created = tx.payment_create_many(&lock, std::slice::from_ref(&payment)).await.unwrap();
         assert_eq!(created, [expected], "{}", payment.row.payin_reference);
+    }
+    let after_midnight = |minutes: u64| evening.plus(Duration::from_mins(60 + minutes));
+    for (reference, minutes) in [("second", 0), ("third", 1)] {
+        let created = create_new(store, &[new(owner, reference, after_midnight(minutes))]).await;
+        assert_eq!(created, [alike], "{reference}: the earliest, on the other side of midnight");
     }
     let later = evening.plus(10 * day);
     let batch = [new(owner, "one", later), new(other, "two", later), new(owner, "three", later)];
