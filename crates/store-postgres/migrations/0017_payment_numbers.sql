@@ -1,8 +1,8 @@
 -- A payment has a number, roughly in the order in which payments came, and what belongs to it lies by that number.
 -- Its id is in no order: by the id, every payment wrote a page of its own in each index, and once the indexes were
 -- larger than the server's memory those pages had to be read and written again and again. By the number, payments of
--- a merchant that go their way together share pages, however many there are. (0013 and 0015 say otherwise: they were
--- measured with indexes that had room in memory.)
+-- a merchant that go their way together share pages, however many there are. (0013 saw nothing to gain by numbers:
+-- that is so while all indexes have room in memory.)
 --
 -- Nobody asks for a payment by its number, so no index has it. If it were ever given twice to one merchant, the key of
 -- the steps would refuse the second payment's first.
