@@ -7,9 +7,13 @@
 //! What goes wrong on our side is no attempt: [`SendError`] says so by its type, and whoever counts attempts
 //! cannot take one for the other.
 
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use http::Uri;
+use lru::LruCache;
 
 use crate::guard::{Guard, UrlFault};
 use crate::notification::Notification;
@@ -66,24 +70,43 @@ impl From<rustls::Error> for SenderFault {
     }
 }
 
+/// URLs whose verdict is kept.
+const JUDGED_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
+
 /// Sends over the network.
 pub struct Sender {
     client: HttpClient,
     guard: Guard,
+    /// URLs that may be called. This part of the verdict depends on nothing but the text, and most attempts
+    /// go to a URL that one before them went to.
+    judged: Mutex<LruCache<String, Uri>>,
 }
 
 impl Sender {
     /// A sender that connects through the guard, and gives each attempt the given time in all. It trusts the
     /// web's certification authorities and the certificates in the given PEM text.
     pub fn new(guard: Guard, timeout: Duration, extra_roots_pem: &[u8]) -> Result<Sender, SenderFault> {
-        Ok(Sender { client: HttpClient::new(guard.clone(), timeout, extra_roots_pem)?, guard })
+        let client = HttpClient::new(guard.clone(), timeout, extra_roots_pem)?;
+        Ok(Sender { client, guard, judged: Mutex::new(LruCache::new(JUDGED_MAX)) })
+    }
+
+    /// The URL as the client takes it, if the guard lets it pass.
+    fn uri(&self, url: &str) -> Result<Uri, UrlFault> {
+        // Nothing panics while it is locked.
+        let judged = || self.judged.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(uri) = judged().get(url) {
+            return Ok(uri.clone());
+        }
+        let uri = self.guard.uri(url)?;
+        judged().put(url.to_owned(), uri.clone());
+        Ok(uri)
     }
 }
 
 #[async_trait]
 impl Transport for Sender {
     async fn attempt(&self, url: &str, notification: Notification) -> Result<Attempt, SendError> {
-        match self.guard.uri(url) {
+        match self.uri(url) {
             Ok(uri) => self.client.post(uri, notification.headers, notification.body).await,
             Err(fault) => Ok(Attempt::failed(None, fault.into())),
         }
