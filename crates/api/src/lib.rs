@@ -56,5 +56,5 @@ pub use health::{Health, Standings};
 pub use language::{Language, Messages, MessagesFault, Wording};
 pub use limits::{Guessing, Limits};
 pub use openapi::{document, text as openapi_text};
-pub use operator::{OperatorState, text as operator_openapi_text};
+pub use operator::{OperatorParts, OperatorState, text as operator_openapi_text};
 pub use state::{ApiState, Parts};

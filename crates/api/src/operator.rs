@@ -50,9 +50,8 @@ use authentication::Operator;
 pub use document::text;
 use operations::{open, operations};
 
-/// What the operator's listener can reach.
-#[derive(Clone)]
-pub struct OperatorState {
+/// The parts an operator's listener is made from.
+pub struct OperatorParts {
     /// The state of the envelope layer.
     pub envelope: EnvelopeState,
     /// The database.
@@ -81,8 +80,28 @@ pub struct OperatorState {
     pub health: Health,
 }
 
+/// What every handler of the operator's listener can reach. Cheap to clone: every request has one.
+#[derive(Clone)]
+pub struct OperatorState(Arc<OperatorParts>);
+
+impl OperatorState {
+    /// The state of an operator's listener.
+    #[must_use]
+    pub fn new(parts: OperatorParts) -> OperatorState {
+        OperatorState(Arc::new(parts))
+    }
+}
+
+impl std::ops::Deref for OperatorState {
+    type Target = OperatorParts;
+
+    fn deref(&self) -> &OperatorParts {
+        &self.0
+    }
+}
+
 /// The operator API, `/openapi.json`, `/docs`, to which `/` leads, `/healthz`, `/readyz` and `/metrics`.
-pub(crate) fn router(state: OperatorState) -> Router {
+pub(crate) fn router(state: &OperatorState) -> Router {
     let (operations, _) = operations().split_for_parts();
     let (open, _) = open().split_for_parts();
     open.route("/openapi.json", get(document::serve))
@@ -93,9 +112,9 @@ pub(crate) fn router(state: OperatorState) -> Router {
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .merge(operations.method_not_allowed_fallback(known_route))
         .with_state(state.clone())
-        .merge(health::router(state.health.for_operators()))
+        .merge(health::router(state.health.clone().for_operators()))
         .fallback(async || ApiError::NotFound)
-        .layer(from_fn_with_state(state.envelope, envelope))
+        .layer(from_fn_with_state(Arc::new(state.envelope.clone()), envelope))
 }
 
 /// Answers a known path with an unknown method. `Operator` judges the token first, as on every known path.

@@ -33,7 +33,7 @@ pub fn merchant(state: &ApiState, health: Health) -> Router {
 }
 
 /// The operator's listener.
-pub fn operator(state: OperatorState) -> Router {
+pub fn operator(state: &OperatorState) -> Router {
     crate::operator::router(state)
 }
 

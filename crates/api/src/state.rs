@@ -64,14 +64,14 @@ impl ApiState {
     }
 
     /// What the envelope layer works with.
-    pub(crate) fn envelope(&self) -> EnvelopeState {
-        EnvelopeState {
+    pub(crate) fn envelope(&self) -> Arc<EnvelopeState> {
+        Arc::new(EnvelopeState {
             clock: self.clock.clone(),
             entropy: self.entropy.clone(),
             messages: self.messages.clone(),
             request_timeout: self.limits.request_timeout,
             refused: self.0.refused.clone(),
-        }
+        })
     }
 
     /// The lookups of API keys that are under way.

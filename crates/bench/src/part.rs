@@ -75,7 +75,7 @@ async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), BenchError> {
     let router = Router::new()
         .route("/v1/settlements", answer.clone())
         .route("/v1/webhook/deliveries", answer)
-        .layer(from_fn_with_state(state, envelope));
+        .layer(from_fn_with_state(Arc::new(state), envelope));
     let listener = tokio::net::TcpListener::bind(listen).await?;
     serve(listener, router, ServerLimits::default(), input_ended()).await;
     Ok(())

@@ -32,7 +32,7 @@ const REFUSAL_PAUSE: Duration = Duration::from_millis(200);
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What the envelope layer works with.
+/// What the envelope layer works with. The requests of a listener share it.
 #[derive(Clone)]
 pub struct EnvelopeState {
     /// Tells the time.
@@ -56,7 +56,7 @@ impl EnvelopeState {
 }
 
 /// Wraps every request of a listener.
-pub async fn envelope(State(state): State<EnvelopeState>, request: Request, next: Next) -> Response {
+pub async fn envelope(State(state): State<Arc<EnvelopeState>>, request: Request, next: Next) -> Response {
     let request_id = RequestId::new(state.clock.now(), &*state.entropy);
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();

@@ -7,7 +7,7 @@ use settle_api::http::Proxies;
 
 use crate::contract::Contract;
 use crate::merchant::Merchant;
-use crate::operator::{Listener, state};
+use crate::operator::{Listener, parts};
 use crate::raw::Connection;
 use crate::resolvers::Gate;
 use crate::service::{Service, Setup};
@@ -110,7 +110,7 @@ async fn a_body_leaves_its_connection_as_it_is(mut setup: Setup) {
 }
 
 async fn the_operators_listener_has_the_same_bounds(setup: Setup) {
-    let operator = Listener::start(state(setup.into_scratch().share())).await;
+    let operator = Listener::start(parts(setup.into_scratch().share())).await;
     for head in [with_header(33 * KIB), with_headers(101)] {
         refused_with_431(Connection::to(operator.address).await, &head).await;
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
-use settle_api::OperatorState;
+use settle_api::OperatorParts;
 use settle_shards::keeper::Standing;
 use settle_store::Store;
 use settle_store_postgres::PostgresStore;
@@ -26,7 +26,7 @@ mod merchants;
 mod payments;
 mod settlements;
 
-pub use listener::{Listener, health, state};
+pub use listener::{Listener, health, parts};
 
 on_both_stores! {
     healthz_says_that_the_process_answers,
@@ -43,7 +43,7 @@ on_both_stores! {
 
 async fn healthz_says_that_the_process_answers(setup: Setup) {
     let scratch = setup.into_scratch();
-    let operator = Listener::start(state(scratch.share())).await;
+    let operator = Listener::start(parts(scratch.share())).await;
     assert_eq!(operator.get("/healthz").await.ok(), json!({ "status": "ok" }));
     scratch.close().await;
     operator.get("/healthz").await.ok();
@@ -51,13 +51,13 @@ async fn healthz_says_that_the_process_answers(setup: Setup) {
 
 async fn readyz_says_that_the_service_can_work(setup: Setup) {
     let scratch = setup.into_scratch().migrated().await;
-    let operator = Listener::start(state(scratch.share())).await;
+    let operator = Listener::start(parts(scratch.share())).await;
     assert_eq!(operator.get("/readyz").await.ok(), json!({ "status": "ready" }));
 }
 
 async fn readyz_is_a_503_while_migrations_are_pending(setup: Setup) {
     let scratch = setup.into_scratch();
-    let operator = Listener::start(state(scratch.share())).await;
+    let operator = Listener::start(parts(scratch.share())).await;
     let answer = operator.get("/readyz").await;
     let expected = json!({ "status": "not ready", "reason": "migrations are pending" });
     assert_eq!((answer.status, answer.json()), (503, expected));
@@ -68,7 +68,7 @@ async fn readyz_is_a_503_while_migrations_are_pending(setup: Setup) {
 async fn readyz_is_a_503_while_draining(setup: Setup) {
     let scratch = setup.into_scratch().migrated().await;
     let (health, draining) = health(scratch.share(), None);
-    let operator = Listener::start(OperatorState { health, ..state(scratch.share()) }).await;
+    let operator = Listener::start(OperatorParts { health, ..parts(scratch.share()) }).await;
     draining.store(true, Ordering::Relaxed);
     let answer = operator.get("/readyz").await;
     assert_eq!((answer.status, answer.json()["reason"].as_str()), (503, Some("draining")));
@@ -77,7 +77,7 @@ async fn readyz_is_a_503_while_draining(setup: Setup) {
 
 async fn readyz_is_a_503_when_the_database_is_away(setup: Setup) {
     let scratch = setup.into_scratch().migrated().await;
-    let operator = Listener::start(state(scratch.share())).await;
+    let operator = Listener::start(parts(scratch.share())).await;
     scratch.close().await;
     let answer = operator.get("/readyz").await;
     assert_eq!(answer.status, 503);
@@ -88,7 +88,7 @@ async fn readyz_says_where_the_dispatcher_stands(setup: Setup) {
     let scratch = setup.into_scratch().migrated().await;
     let (stands, standing) = watch::channel(Standing::Present);
     let (health, _) = health(scratch.share(), Some(standing));
-    let operator = Listener::start(OperatorState { health, ..state(scratch.share()) }).await;
+    let operator = Listener::start(OperatorParts { health, ..parts(scratch.share()) }).await;
     let ready = |dispatcher: &str| json!({ "status": "ready", "dispatcher": dispatcher });
     assert_eq!(operator.get("/readyz").await.ok(), ready("serving"));
     stands.send_replace(Standing::StandingBy);
@@ -118,10 +118,10 @@ async fn readyz_is_a_503_when_nothing_can_be_written() {
     let store = |url: &str| Arc::new(PostgresStore::new(url, 2).expect("a URL"));
     store(&url).migrate().await.expect("an empty store can be migrated");
     let refuses = store(&format!("{url}&options[default_transaction_read_only]=on"));
-    let answer = Listener::start(state(refuses)).await.get("/readyz").await;
+    let answer = Listener::start(parts(refuses)).await.get("/readyz").await;
     let expected = json!({ "status": "not ready", "reason": "the database accepts no writes" });
     assert_eq!((answer.status, answer.json()), (503, expected));
-    Listener::start(state(store(&url))).await.get("/readyz").await.ok();
+    Listener::start(parts(store(&url))).await.get("/readyz").await.ok();
 }
 
 /// Whoever runs the service reads which right is missing, and anybody else only that one is.
@@ -130,34 +130,34 @@ async fn readyz_is_a_503_while_the_role_lacks_a_right() {
     let setup = Setup::postgres_of_role().await;
     let merchant = setup.merchant().await;
     let (service, store) = (&merchant.service, merchant.service.store.clone());
-    Listener::start(state(store.clone())).await.get("/readyz").await.ok();
+    Listener::start(parts(store.clone())).await.get("/readyz").await.ok();
     service.execute("REVOKE INSERT ON operations FROM CURRENT_USER").await;
-    let answer = Listener::start(state(store.clone())).await.get("/readyz").await;
+    let answer = Listener::start(parts(store.clone())).await.get("/readyz").await;
     let words = "database_grant_missing: the database role lacks rights that the service needs";
     let expected = json!({ "status": "not ready", "reason": format!("{words}: INSERT operations") });
     assert_eq!((answer.status, answer.json()), (503, expected));
     // It may be why a dispatcher fails.
     let (_stands, standing) = watch::channel(Standing::Failing(Instant::now() - Duration::from_secs(16)));
     let (health, _) = health(store.clone(), Some(standing));
-    let failing = Listener::start(OperatorState { health, ..state(store.clone()) }).await;
+    let failing = Listener::start(OperatorParts { health, ..parts(store.clone()) }).await;
     let answer = failing.get("/readyz").await;
     assert_eq!(answer.json()["reason"], format!("{words}: INSERT operations"));
     let answer = service.ask("GET", "/readyz").send_under(Contract::with_operators()).await;
     assert_eq!((answer.status, answer.json()), (503, json!({ "status": "not ready", "reason": words })));
 
     service.execute("REVOKE SELECT ON _sqlx_migrations, settlements FROM CURRENT_USER").await;
-    let answer = Listener::start(state(store.clone())).await.get("/readyz").await;
+    let answer = Listener::start(parts(store.clone())).await.get("/readyz").await;
     let which = "SELECT _sqlx_migrations, INSERT operations, SELECT settlements";
     assert_eq!(answer.json()["reason"], format!("{words}: {which}"));
     merchant.get("/v1/settlements").await.refused(500, "internal_error");
 
     service.execute("GRANT ALL ON _sqlx_migrations, operations, settlements TO CURRENT_USER").await;
-    Listener::start(state(store)).await.get("/readyz").await.ok();
+    Listener::start(parts(store)).await.get("/readyz").await.ok();
 }
 
 async fn metrics_are_printed_for_prometheus(setup: Setup) {
     let scratch = setup.into_scratch();
-    let answer = Listener::start(state(scratch.share())).await.get("/metrics").await;
+    let answer = Listener::start(parts(scratch.share())).await.get("/metrics").await;
     assert_eq!(answer.status, 200);
     let kind = answer.header("content-type").unwrap();
     assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
@@ -175,7 +175,7 @@ async fn merchants_cannot_reach_it(setup: Setup) {
 
 /// Whoever reaches the listener can read how it is used, without a token.
 async fn its_docs_page_is_open_and_loads_nothing_from_elsewhere(setup: Setup) {
-    let operator = Listener::start(state(setup.into_scratch().share())).await;
+    let operator = Listener::start(parts(setup.into_scratch().share())).await;
     for (path, kind) in [
         ("/docs", "text/html; charset=utf-8"),
         ("/docs/style.css", "text/css; charset=utf-8"),
@@ -193,7 +193,7 @@ async fn its_docs_page_is_open_and_loads_nothing_from_elsewhere(setup: Setup) {
 
 /// HTTP, every surface: unknown routes and wrong methods.
 async fn what_it_does_not_know_is_refused_in_the_envelope(setup: Setup) {
-    let operator = Listener::start(state(setup.into_scratch().share())).await;
+    let operator = Listener::start(parts(setup.into_scratch().share())).await;
     operator.get("/nothing").await.refused(404, "not_found");
     let wrong_method = Ask::new(operator.address, "DELETE", "/healthz");
     let wrong_method = wrong_method.send_under(Contract::with_operators()).await;

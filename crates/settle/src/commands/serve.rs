@@ -18,7 +18,9 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use rustix::process::{Resource, Rlimit};
 use settle_api::http::{EnvelopeState, Lookups, Proxies};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{ApiState, Guessing, Health, Limits, Messages, OperatorState, Parts, Standings, router};
+use settle_api::{
+    ApiState, Guessing, Health, Limits, Messages, OperatorParts, OperatorState, Parts, Standings, router,
+};
 use settle_engine::life::Means;
 use settle_engine::wake::EngineWake;
 use settle_notify::guard::Guard;
@@ -199,7 +201,7 @@ impl Serve {
                 connections_per_source: OPERATOR_CONNECTIONS_PER_SOURCE,
                 ..limits
             };
-            server::serve(listener, router::operator(state), limits, drained).await;
+            server::serve(listener, router::operator(&state), limits, drained).await;
         } else {
             drained.await;
         }
@@ -320,7 +322,7 @@ fn operator_state(
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
     let operators = Lookups::new(guessing(&context.config));
     let process = metrics_process::Collector::default();
-    Ok(OperatorState {
+    Ok(OperatorState::new(OperatorParts {
         envelope,
         store,
         ring,
@@ -334,7 +336,7 @@ fn operator_state(
         metrics,
         process,
         health,
-    })
+    }))
 }
 
 /// How many wrong credentials a source may give on a listener.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{COMMITTED, COMMITTED_FOR_OPERATORS, Contract};
 use crate::answer::Answer;
-use crate::operator::{Listener, state};
+use crate::operator::{Listener, parts};
 use crate::service::Setup;
 
 on_both_stores! {
@@ -351,7 +351,7 @@ async fn the_document_is_served_as_it_is_committed(setup: Setup) {
 }
 
 async fn the_operators_document_is_served_as_it_is_committed(setup: Setup) {
-    let listener = Listener::start(state(setup.into_scratch().share())).await;
+    let listener = Listener::start(parts(setup.into_scratch().share())).await;
     let served = listener.get("/openapi.json").await;
     assert_eq!(served.status, 200);
     assert_eq!(served.header("content-type"), Some("application/json"));

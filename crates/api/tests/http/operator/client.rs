@@ -1,13 +1,13 @@
 //! The operator's client: a token, both listeners on one store, and a check of every answer.
 
 use serde_json::Value;
-use settle_api::OperatorState;
+use settle_api::OperatorParts;
 use settle_domain::credential::{Credential, CredentialKind, Holder};
 use settle_domain::ids::OperatorId;
 use settle_domain::seams::Clock;
 use settle_store::{NewOperator, Operator};
 
-use super::listener::{Listener, state};
+use super::listener::{Listener, parts};
 use crate::answer::Answer;
 use crate::contract::Contract;
 use crate::merchant::{Ask, Merchant, settlement};
@@ -29,12 +29,12 @@ impl OperatorClient {
         OperatorClient::start_with(setup, |_| {}).await
     }
 
-    /// The same, with a changed state of the listener.
-    pub async fn start_with(setup: Setup, change: impl FnOnce(&mut OperatorState)) -> OperatorClient {
+    /// The same, with changed parts of the listener.
+    pub async fn start_with(setup: Setup, change: impl FnOnce(&mut OperatorParts)) -> OperatorClient {
         let service = setup.start().await;
-        let mut state = state(service.store.clone());
-        change(&mut state);
-        let listener = Listener::start(state).await;
+        let mut parts = parts(service.store.clone());
+        change(&mut parts);
+        let listener = Listener::start(parts).await;
         let (operator_id, token) = new_operator(&service, "Ada").await;
         OperatorClient { service, listener, operator_id, token }
     }

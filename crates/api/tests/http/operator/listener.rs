@@ -8,7 +8,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{Health, Limits, Messages, OperatorState, Standings, router};
+use settle_api::{Health, Limits, Messages, OperatorParts, OperatorState, Standings, router};
 use settle_domain::operation::Backoff;
 use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_engine::life::{Corridors, Means};
@@ -28,8 +28,8 @@ use crate::contract::Contract;
 use crate::merchant::Ask;
 use crate::service::{NOW, ring};
 
-/// The state of the listener, with the given store.
-pub fn state(store: Arc<dyn Store>) -> OperatorState {
+/// The parts of the listener, with the given store.
+pub fn parts(store: Arc<dyn Store>) -> OperatorParts {
     let (health, _) = health(store.clone(), None);
     let limits = Limits::default();
     let envelope = EnvelopeState {
@@ -40,7 +40,7 @@ pub fn state(store: Arc<dyn Store>) -> OperatorState {
         refused: EnvelopeState::refused(),
     };
     let engine_wake = EngineWake::default();
-    OperatorState {
+    OperatorParts {
         recorder: recorder(store.clone()),
         means: means(store.clone(), engine_wake.clone()),
         engine_wake,
@@ -94,10 +94,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    pub async fn start(state: OperatorState) -> Listener {
+    pub async fn start(parts: OperatorParts) -> Listener {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a listener has an address");
-        let router = router::operator(state);
+        let router = router::operator(&OperatorState::new(parts));
         tokio::spawn(server::serve(listener, router, ServerLimits::default(), std::future::pending()));
         Listener { address }
     }
