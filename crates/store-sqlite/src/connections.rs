@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::ffi::SQLITE_CANTOPEN;
-use rusqlite::{Connection, OpenFlags, Params};
+use rusqlite::{Connection, OpenFlags, Params, Row};
 use settle_store::{StoreError, StoreResult};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedMutexGuard, Semaphore};
@@ -34,6 +34,8 @@ const READERS_KEPT_MAX: usize = 32;
 const LONG_READS_MAX: u32 = 2;
 /// Rows after which a batch yields to other tasks: less than a millisecond's work.
 const ROWS_A_TURN: usize = 32;
+/// The same for rows that are only looked at.
+const LOOKS_A_TURN: usize = 256;
 /// Most rows before a page that SQLite walks in microseconds.
 const OFFSET_NEAR: u64 = 256;
 /// How long a caller waits for its turn; this bounds the writer's queue.
@@ -118,6 +120,39 @@ impl Writer {
         let mut statement = self.connection()?.prepare_cached(sql).map_err(store_error)?;
         for row in rows {
             changed.push(statement.execute(row).map_err(store_error)? > 0);
+        }
+        Ok(())
+    }
+
+    /// Executes a statement that finds a row at most for each of the given ones, and gives what it found.
+    pub(crate) async fn row_each<P: Params, T>(
+        &mut self,
+        sql: &str,
+        mut asked: impl Iterator<Item = P>,
+        mut read: impl FnMut(&Row<'_>) -> StoreResult<T>,
+    ) -> StoreResult<Vec<Option<T>>> {
+        let mut found = Vec::new();
+        loop {
+            let before = found.len();
+            self.row_some(sql, asked.by_ref().take(LOOKS_A_TURN), &mut read, &mut found)?;
+            if found.len() < before + LOOKS_A_TURN {
+                return Ok(found);
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn row_some<P: Params, T>(
+        &self,
+        sql: &str,
+        asked: impl Iterator<Item = P>,
+        mut read: impl FnMut(&Row<'_>) -> StoreResult<T>,
+        found: &mut Vec<Option<T>>,
+    ) -> StoreResult<()> {
+        let mut statement = self.connection()?.prepare_cached(sql).map_err(store_error)?;
+        for params in asked {
+            let mut rows = statement.query(params).map_err(store_error)?;
+            found.push(rows.next().map_err(store_error)?.map(&mut read).transpose()?);
         }
         Ok(())
     }

@@ -1,10 +1,13 @@
 //! How many rows a merchant has, and when it is due. A transaction writes this once, when it commits: a row
 //! that changes twice would be written twice. The totals of all merchants change with it.
 
+use rusqlite::Row;
+use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_store::{CountChange, DUE_LAG, StoreError, StoreResult};
 
 use crate::SqliteTx;
+use crate::convert::column;
 use crate::error::store_error;
 use crate::query::Query;
 
@@ -12,25 +15,28 @@ settle_store::statements! {
     hot COUNT = "
         UPDATE merchant_counts
         SET settlements = settlements + ?2, deliveries_pending = deliveries_pending + ?3,
+            deliveries_delivered = deliveries_delivered + ?4, deliveries_dead = deliveries_dead + ?5
+        WHERE merchant_id = ?1";
+    // SQLite writes an index anew for every row whose indexed column is set, to the same value too.
+    hot COUNT_AND_MOVE = "
+        UPDATE merchant_counts
+        SET settlements = settlements + ?2, deliveries_pending = deliveries_pending + ?3,
             deliveries_delivered = deliveries_delivered + ?4, deliveries_dead = deliveries_dead + ?5,
-            next_due_at = ifnull(min(next_due_at, ?6), ifnull(next_due_at, ?6))
+            next_due_at = ?6
         WHERE merchant_id = ?1";
     hot TOTAL = "UPDATE delivery_totals SET pending = pending + ?1, dead = dead + ?2 WHERE slot = 0";
-    // For a transaction that has recorded outcomes: deliveries have left the queue, or are due later.
-    // `next_due_at` is indexed and so not written for every delivery: only when the merchant's first pending
-    // one is due after ?6, or `next_due_at` is more than ?7 microseconds too early.
-    hot COUNT_RECORDED = "
-        UPDATE merchant_counts
-        SET settlements = merchant_counts.settlements + ?2, deliveries_pending = deliveries_pending + ?3,
-            deliveries_delivered = deliveries_delivered + ?4, deliveries_dead = deliveries_dead + ?5,
-            next_due_at = CASE
-                WHEN first.at IS NULL THEN iif(next_due_at BETWEEN ?6 - ?7 AND ?6 + ?7, next_due_at, NULL)
-                WHEN first.at <= ?6 AND first.at <= next_due_at + ?7 THEN next_due_at
-                ELSE first.at END
-        FROM (SELECT (SELECT next_attempt_at FROM deliveries
-                      WHERE merchant_id = ?1 AND endpoint_epoch = ?8 AND status = 'pending'
-                      ORDER BY next_attempt_at LIMIT 1) AS at) AS first
-        WHERE merchant_id = ?1";
+    hot DUE = "SELECT next_due_at FROM merchant_counts WHERE merchant_id = ?1";
+    hot DUE_AND_FIRST = "
+        SELECT next_due_at, (SELECT next_attempt_at FROM deliveries
+                             WHERE merchant_id = ?1 AND endpoint_epoch = ?2 AND status = 'pending'
+                             ORDER BY next_attempt_at LIMIT 1)
+        FROM merchant_counts WHERE merchant_id = ?1";
+}
+
+/// The time at which a merchant is due, in microseconds: as it is stored, and as it shall be.
+struct Due {
+    stored: Option<i64>,
+    next: Option<i64>,
 }
 
 impl SqliteTx {
@@ -44,28 +50,40 @@ impl SqliteTx {
             .iter()
             .fold((0, 0), |(pending, dead), (_, change)| (pending + change.pending, dead + change.dead));
         self.change_totals(total)?;
-        let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
-        let counted = match self.recorded_at.map(Timestamp::as_micros) {
-            None => {
-                let rows = changes.iter().map(|(merchant, change)| {
-                    let CountChange { settlements, pending, delivered, dead, due_at } = *change;
-                    (merchant.0, settlements, pending, delivered, dead, due_at.map(Timestamp::as_micros))
-                });
-                self.writer.change_each(COUNT, rows).await
+        let (mut counted, mut moved) = (Vec::with_capacity(changes.len()), Vec::new());
+        for ((merchant, change), due) in changes.iter().zip(self.due(&changes).await?) {
+            let unlocked = || StoreError::unexpected("rows of a merchant that was not locked");
+            let Due { stored, next } = due.ok_or_else(unlocked)?;
+            let CountChange { settlements, pending, delivered, dead, due_at: _ } = *change;
+            if stored == next {
+                counted.push((merchant.0, settlements, pending, delivered, dead));
+            } else {
+                moved.push((merchant.0, settlements, pending, delivered, dead, next));
             }
-            Some(at) => {
-                let epochs = self.epochs.of_each(changes.iter().map(|(merchant, _)| *merchant))?;
-                let rows = changes.iter().zip(epochs).map(|((merchant, change), epoch)| {
-                    let CountChange { settlements, pending, delivered, dead, due_at: _ } = *change;
-                    (merchant.0, settlements, pending, delivered, dead, at, lag, epoch)
-                });
-                self.writer.change_each(COUNT_RECORDED, rows).await
-            }
-        };
-        if counted?.contains(&false) {
-            return Err(StoreError::unexpected("rows of a merchant that was not locked"));
         }
+        self.writer.change_each(COUNT, counted.into_iter()).await?;
+        self.writer.change_each(COUNT_AND_MOVE, moved.into_iter()).await?;
         Ok(())
+    }
+
+    /// When each of the merchants is due; nothing for one that there is not.
+    async fn due(&mut self, changes: &[(MerchantId, CountChange)]) -> StoreResult<Vec<Option<Due>>> {
+        let Some(recorded_at) = self.recorded_at.map(Timestamp::as_micros) else {
+            let added = changes.iter().map(|(_, change)| change.due_at.map(Timestamp::as_micros));
+            let merchants = changes.iter().map(|(merchant, _)| [merchant.0]);
+            let stored = self.writer.row_each(DUE, merchants, |row| column::<Option<i64>>(row, 0)).await?;
+            let due = |(stored, added): (Option<Option<i64>>, Option<i64>)| {
+                stored.map(|stored| Due { stored, next: stored.into_iter().chain(added).min() })
+            };
+            return Ok(stored.into_iter().zip(added).map(due).collect());
+        };
+        let epochs = self.epochs.of_each(changes.iter().map(|(merchant, _)| *merchant))?;
+        let merchants = changes.iter().zip(epochs).map(|((merchant, _), epoch)| (merchant.0, epoch));
+        let due = |row: &Row<'_>| {
+            let stored = column(row, 0)?;
+            Ok(Due { stored, next: next_due(recorded_at, stored, column(row, 1)?) })
+        };
+        self.writer.row_each(DUE_AND_FIRST, merchants, due).await
     }
 
     /// So many more deliveries of all merchants are pending and dead.
@@ -74,5 +92,17 @@ impl SqliteTx {
             self.writer.connection()?.change(TOTAL, [pending, dead]).map_err(store_error)?;
         }
         Ok(())
+    }
+}
+
+/// When a merchant is due after outcomes were recorded: deliveries have left the queue, or are due later. The
+/// stored time is indexed and so not written for every delivery: only when the merchant's first pending one
+/// is due after `recorded_at`, or the stored time is more than [`DUE_LAG`] too early.
+fn next_due(recorded_at: i64, stored: Option<i64>, first: Option<i64>) -> Option<i64> {
+    let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
+    match first {
+        None => stored.filter(|stored| (recorded_at - lag..=recorded_at + lag).contains(stored)),
+        Some(first) if first > recorded_at => Some(first),
+        Some(first) => stored.filter(|stored| first <= stored + lag).or(Some(first)),
     }
 }

@@ -8,16 +8,13 @@ use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{ClearingStep, EndpointReads, EndpointWrites, MerchantLock, StoreResult};
 
-use crate::convert::{column, id, json_merchants};
+use crate::convert::column;
 use crate::error::store_error;
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
     hot FIND = "SELECT url, sealed_secret FROM webhook_endpoints WHERE merchant_id = ?1";
-    hot FIND_LOCKED = "
-        SELECT e.merchant_id, e.url, e.sealed_secret FROM json_each(?1) AS asked
-        JOIN webhook_endpoints AS e ON e.merchant_id = unhex(asked.value)";
     hot PUT = "
         INSERT INTO webhook_endpoints (merchant_id, url, sealed_secret) VALUES (?1, ?2, ?3)
         ON CONFLICT (merchant_id) DO UPDATE SET url = excluded.url, sealed_secret = excluded.sealed_secret";
@@ -39,8 +36,14 @@ impl EndpointWrites for SqliteTx {
         merchants: &[MerchantId],
     ) -> StoreResult<Vec<(MerchantId, Endpoint)>> {
         self.number.check(lock, merchants.iter().copied())?;
-        let owned = |row: &Row<'_>| Ok((id(row, "merchant_id", MerchantId)?, endpoint(row)?));
-        self.writer.connection()?.rows(FIND_LOCKED, [json_merchants(merchants)], owned)
+        let asked = merchants.iter().map(|merchant| [merchant.0]);
+        let found = self.writer.row_each(FIND, asked, endpoint).await?;
+        Ok(merchants
+            .iter()
+            .copied()
+            .zip(found)
+            .filter_map(|(merchant, found)| Some((merchant, found?)))
+            .collect())
     }
 
     async fn endpoint_put(
@@ -71,5 +74,5 @@ impl EndpointWrites for SqliteTx {
 }
 
 fn endpoint(row: &Row<'_>) -> StoreResult<Endpoint> {
-    Ok(Endpoint { url: column(row, "url")?, secret: SealedSecret(column(row, "sealed_secret")?) })
+    Ok(Endpoint { url: column(row, 0)?, secret: SealedSecret(column(row, 1)?) })
 }

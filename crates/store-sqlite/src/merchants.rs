@@ -6,7 +6,7 @@ use settle_domain::ids::MerchantId;
 use settle_store::{Merchant, MerchantLock, MerchantReads, MerchantWrites, StoreResult};
 use uuid::Uuid;
 
-use crate::convert::{column, id, json_merchants, signed, time};
+use crate::convert::{column, id, signed, time};
 use crate::error::store_error;
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
@@ -26,9 +26,7 @@ settle_store::statements! {
     // There is one writer: a merchant that exists now exists until the commit. Differs because PostgreSQL
     // must lock the row.
     hot LOCK = "
-        SELECT c.merchant_id, c.endpoint_epoch, c.settlements_staged, c.has_payments
-        FROM json_each(?1) AS asked
-        JOIN merchant_counts AS c ON c.merchant_id = unhex(asked.value)";
+        SELECT endpoint_epoch, settlements_staged, has_payments FROM merchant_counts WHERE merchant_id = ?1";
 }
 
 #[async_trait]
@@ -55,15 +53,19 @@ impl MerchantWrites for SqliteTx {
     }
 
     async fn merchant_lock(&mut self, merchants: &[MerchantId]) -> StoreResult<MerchantLock> {
-        let merchant = |row: &Row<'_>| {
-            let merchant = id(row, 0, MerchantId)?;
-            self.epochs.remember(merchant, column(row, 1)?);
-            self.imports.remember(merchant, column(row, 2)?);
-            self.payments.remember(merchant, column(row, 3)?);
-            Ok(merchant)
-        };
-        let found = self.writer.connection()?.rows(LOCK, [json_merchants(merchants)], merchant)?;
-        Ok(self.number.locked(found))
+        let asked = merchants.iter().map(|merchant| [merchant.0]);
+        let marks = |row: &Row<'_>| Ok((column(row, 0)?, column(row, 1)?, column(row, 2)?));
+        let found = self.writer.row_each(LOCK, asked, marks).await?;
+        let mut locked = Vec::with_capacity(merchants.len());
+        for (merchant, found) in merchants.iter().zip(found) {
+            if let Some((epoch, staged, has_payments)) = found {
+                self.epochs.remember(*merchant, epoch);
+                self.imports.remember(*merchant, staged);
+                self.payments.remember(*merchant, has_payments);
+                locked.push(*merchant);
+            }
+        }
+        Ok(self.number.locked(locked))
     }
 
     /// There is one writer: no other transaction has a lock.

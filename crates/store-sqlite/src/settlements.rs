@@ -1,6 +1,6 @@
 //! Completed settlements, their slices and their internal pricing.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Row, params};
@@ -18,7 +18,7 @@ use settle_store::{
 };
 use uuid::Uuid;
 
-use crate::convert::{Hex, column, hex, id, json_rows, number, signed};
+use crate::convert::{column, hex, id, json_rows, number, signed};
 use crate::error::store_error;
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
@@ -66,20 +66,11 @@ settle_store::statements! {
         FROM jsonb_each(?1) AS row
         CROSS JOIN payments AS p
             ON p.merchant_id = unhex(row.value ->> 0) AND p.payment_id = unhex(row.value ->> 2)";
-    hot COUNT_SLICES = "
-        UPDATE settlement_slices SET settlements = settlements + added.number
-        FROM (
-            SELECT merchant_id, from_key, count(*) AS number FROM (
-                SELECT unhex(row.value ->> 0) AS merchant_id, (
-                    SELECT slice.from_key FROM settlement_slices AS slice
-                    WHERE slice.merchant_id = unhex(row.value ->> 0) AND slice.from_key <= unhex(row.value ->> 1)
-                    ORDER BY slice.from_key DESC LIMIT 1
-                ) AS from_key
-                FROM jsonb_each(?1) AS row
-            ) GROUP BY merchant_id, from_key
-        ) AS added
-        WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
-        RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
+    hot FIND_SLICE = "
+        SELECT from_key, settlements FROM settlement_slices
+        WHERE merchant_id = ?1 AND from_key <= ?2 ORDER BY from_key DESC LIMIT 1";
+    hot COUNT_SLICE = "
+        UPDATE settlement_slices SET settlements = settlements + ?3 WHERE merchant_id = ?1 AND from_key = ?2";
     // Cuts one slice into parts of ?3 rows; the last part, number ?4, also takes the remainder.
     hot CUT_SLICE = "
         INSERT INTO settlement_slices (merchant_id, from_key, settlements)
@@ -215,15 +206,23 @@ impl SqliteTx {
         for row in new {
             self.counts.of(row.merchant_id).settlements += 1;
         }
-        let keys = json_rows(new.iter().map(|row| (hex(row.merchant_id.0), Hex(*row.list_key.as_bytes()))));
-        let mut long = Vec::new();
-        self.writer.connection()?.rows(COUNT_SLICES, [keys], |row| {
-            let settlements = number(row, 2)?;
-            if settlements > SLICE_ROWS_MAX.into() {
-                long.push(Slice { merchant: column(row, 0)?, from_key: column(row, 1)?, settlements });
-            }
-            Ok(())
-        })?;
+        let keys = new.iter().map(|row| (row.merchant_id.0, row.list_key.as_bytes().as_slice()));
+        let slice = |row: &Row<'_>| Ok((column::<Vec<u8>>(row, 0)?, number(row, 1)?));
+        let found = self.writer.row_each(FIND_SLICE, keys, slice).await?;
+        // How many rows each slice has, and how many more.
+        let mut slices: BTreeMap<(Uuid, Vec<u8>), (u64, u32)> = BTreeMap::new();
+        for (row, found) in new.iter().zip(found) {
+            let (from_key, settlements) =
+                found.ok_or_else(|| StoreError::unexpected("a merchant without slices"))?;
+            slices.entry((row.merchant_id.0, from_key)).or_insert((settlements, 0)).1 += 1;
+        }
+        let counted = slices.iter().map(|((merchant, from_key), (_, added))| (merchant, from_key, added));
+        self.writer.change_each(COUNT_SLICE, counted).await?;
+        let long = slices.into_iter().filter_map(|((merchant, from_key), (settlements, added))| {
+            let settlements = settlements + u64::from(added);
+            (settlements > SLICE_ROWS_MAX.into()).then_some(Slice { merchant, from_key, settlements })
+        });
+        let long: Vec<Slice> = long.collect();
         for slice in &long {
             self.cut_slice(slice)?;
             // Every merchant of a batch may have a slice to cut.
