@@ -30,7 +30,7 @@ settle_store::statements! {
             SELECT DISTINCT merchant_id FROM balances WHERE merchant_id > $1 ORDER BY merchant_id LIMIT $2)
         ORDER BY merchant_id, account, asset";
     cold "an audit's, a page at a time" AUDIT_PAYMENTS = "
-        SELECT p.merchant_id, p.payment_id, payin_source, payin_reference, state, version, reason, blocked,
+        SELECT p.merchant_id, p.payment_id, payin_source, p.payin_reference, state, version, reason, blocked,
                provider, created_at, changed_at, due_at, request, progress, told.record::text
         FROM payments AS p
         LEFT JOIN LATERAL (

@@ -5,7 +5,7 @@ use sqlx::migrate::{Migration, MigrationType, Migrator};
 
 /// A new step gets the next number and the same name in both backends. A released step never changes, not
 /// even in a comment: the database knows its checksum.
-const FILES: [(i64, &str, &str); 17] = [
+const FILES: [(i64, &str, &str); 18] = [
     (1, "merchants", include_str!("../migrations/0001_merchants.sql")),
     (2, "settlements", include_str!("../migrations/0002_settlements.sql")),
     (3, "deliveries", include_str!("../migrations/0003_deliveries.sql")),
@@ -23,6 +23,7 @@ const FILES: [(i64, &str, &str); 17] = [
     (15, "operation_times", include_str!("../migrations/0015_operation_times.sql")),
     (16, "refunded_payments", include_str!("../migrations/0016_refunded_payments.sql")),
     (17, "payment_numbers", include_str!("../migrations/0017_payment_numbers.sql")),
+    (18, "recorded_payins", include_str!("../migrations/0018_recorded_payins.sql")),
 ];
 
 /// All steps.

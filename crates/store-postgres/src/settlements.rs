@@ -46,10 +46,10 @@ settle_store::statements! {
             WHERE merchant_id = $1 ORDER BY from_key DESC LIMIT $2
         ) AS newest";
     hot INSERT = "
-        INSERT INTO settlements (merchant_id, settlement_id, list_key, record, origin)
-        SELECT merchant_id, settlement_id, list_key, record::json, origin
-        FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[], $5::smallint[])
-            AS row (merchant_id, settlement_id, list_key, record, origin)
+        INSERT INTO settlements (merchant_id, settlement_id, list_key, record, origin, payin_reference)
+        SELECT merchant_id, settlement_id, list_key, record::json, origin, payin_reference
+        FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[], $5::smallint[], $6::text[])
+            AS row (merchant_id, settlement_id, list_key, record, origin, payin_reference)
         ON CONFLICT (merchant_id, settlement_id) DO NOTHING
         RETURNING merchant_id, settlement_id";
     hot INSERT_PRICING = "
@@ -75,8 +75,8 @@ settle_store::statements! {
              WHERE s.merchant_id = row.merchant_id AND s.settlement_id = row.payment_id LIMIT 1)
             UNION ALL
             (SELECT 1 FROM settlements AS s
-             WHERE s.merchant_id = row.merchant_id AND s.record ->> 'payin_reference' = row.reference
-               AND s.origin <> 2 LIMIT 1)
+             WHERE s.merchant_id = row.merchant_id AND s.origin <> 2
+               AND coalesce(s.payin_reference, s.record ->> 'payin_reference') = row.reference LIMIT 1)
         ) AS found";
     // A staged row is found by its own key first: planned on an empty table, a plain join would walk the
     // whole import instead.
@@ -214,7 +214,8 @@ impl PostgresTx {
         let records: Vec<&str> = rows.iter().map(|row| row.record.as_str()).collect();
         let origins: Vec<i16> = rows.iter().map(|row| row.origin.number()).collect();
         let query = sqlx::query(INSERT).bind(merchants).bind(settlements).bind(list_keys).bind(records);
-        let query = query.bind(origins);
+        let payins: Vec<Option<&str>> = rows.iter().map(|row| row.recorded_payin()).collect();
+        let query = query.bind(origins).bind(payins);
         let inserted = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
         inserted.iter().map(ids).collect()
     }

@@ -1,6 +1,7 @@
 //! What earlier versions have stored is found after the steps that give it another shape.
 
 use settle_store::Store;
+use settle_store::conformance::payments::a_pay_in_that_was_recorded_by_hand_is_no_payment;
 use settle_store_postgres::PostgresStore;
 use settle_store_postgres::testing::{scratch_url, session, take_steps};
 use sqlx::Executor;
@@ -52,4 +53,18 @@ async fn payments_keep_what_is_theirs_when_they_get_their_numbers() {
     let refused = session.execute(second).await.unwrap_err();
     let is_duplicate = refused.as_database_error().is_some_and(DatabaseError::is_unique_violation);
     assert!(is_duplicate, "a payment has one live payout or refund: {refused}");
+}
+
+/// A version that does not know the column of the pay-in leaves it empty.
+#[tokio::test]
+async fn pay_ins_that_an_earlier_version_has_recorded_are_found() {
+    let url = scratch_url().await;
+    let store = PostgresStore::new(&url, 2).unwrap();
+    store.migrate().await.unwrap();
+    let earlier = "
+        CREATE FUNCTION earlier() RETURNS trigger LANGUAGE plpgsql AS
+            'BEGIN NEW.payin_reference := NULL; RETURN NEW; END';
+        CREATE TRIGGER earlier BEFORE INSERT ON settlements FOR EACH ROW EXECUTE FUNCTION earlier()";
+    session(&url).await.execute(earlier).await.unwrap();
+    a_pay_in_that_was_recorded_by_hand_is_no_payment(&store).await;
 }

@@ -30,7 +30,7 @@ settle_store::statements! {
         ORDER BY merchant_id, account, asset";
     cold "an audit's beginning" SNAPSHOT = "BEGIN DEFERRED";
     cold "an audit's, a page at a time" AUDIT_PAYMENTS = "
-        SELECT p.merchant_id, p.payment_id, payin_source, payin_reference, state, version, reason, blocked,
+        SELECT p.merchant_id, p.payment_id, payin_source, p.payin_reference, state, version, reason, blocked,
                provider, created_at, changed_at, due_at, request, progress, told.record
         FROM payments AS p
         LEFT JOIN settlements AS told

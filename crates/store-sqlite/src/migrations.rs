@@ -12,7 +12,7 @@ use settle_store::{StoreError, StoreResult};
 use crate::error::store_error;
 
 /// A new step gets the next number and the same name in both backends; a released step never changes.
-const STEPS: [&str; 17] = [
+const STEPS: [&str; 18] = [
     include_str!("../migrations/0001_merchants.sql"),
     include_str!("../migrations/0002_settlements.sql"),
     include_str!("../migrations/0003_deliveries.sql"),
@@ -30,6 +30,7 @@ const STEPS: [&str; 17] = [
     include_str!("../migrations/0015_operation_times.sql"),
     include_str!("../migrations/0016_refunded_payments.sql"),
     include_str!("../migrations/0017_payment_numbers.sql"),
+    include_str!("../migrations/0018_recorded_payins.sql"),
 ];
 
 settle_store::statements! {

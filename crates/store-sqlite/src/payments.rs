@@ -110,7 +110,7 @@ settle_store::statements! {
         SELECT 1 FROM settlements WHERE merchant_id = ?1 AND settlement_id = ?2
         UNION ALL
         SELECT 1 FROM settlements
-        WHERE merchant_id = ?1 AND record ->> 'payin_reference' = ?3 AND origin <> 2
+        WHERE merchant_id = ?1 AND coalesce(payin_reference, record ->> 'payin_reference') = ?3 AND origin <> 2
         LIMIT 1";
     hot IS_STAGED = "
         SELECT 1 FROM imports AS unfinished

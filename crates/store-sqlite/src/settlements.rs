@@ -45,8 +45,8 @@ settle_store::statements! {
             WHERE merchant_id = ?1 ORDER BY from_key DESC LIMIT ?2 + 0
         )";
     hot INSERT = "
-        INSERT INTO settlements (merchant_id, settlement_id, list_key, record, origin)
-        VALUES (?1, ?2, ?3, ?4, ?5)
+        INSERT INTO settlements (merchant_id, settlement_id, list_key, record, origin, payin_reference)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6)
         ON CONFLICT (merchant_id, settlement_id) DO NOTHING";
     hot INSERT_PRICING = "
         INSERT INTO settlement_pricing
@@ -181,7 +181,9 @@ impl SqliteTx {
     async fn insert(&mut self, rows: &[&NewSettlement]) -> StoreResult<Vec<bool>> {
         let rows = rows.iter().map(|row| {
             let list_key = row.list_key.as_bytes().as_slice();
-            (row.merchant_id.0, row.settlement_id.0, list_key, row.record.as_str(), row.origin.number())
+            let (merchant, settlement, record) =
+                (row.merchant_id.0, row.settlement_id.0, row.record.as_str());
+            (merchant, settlement, list_key, record, row.origin.number(), row.recorded_payin())
         });
         self.writer.change_each(INSERT, rows).await
     }

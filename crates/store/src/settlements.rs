@@ -97,6 +97,14 @@ impl NewSettlement {
         self.record == *record && self.pricing == *pricing
     }
 
+    /// The pay-in's reference, if a payment must find the settlement by it. An import that an earlier version
+    /// has staged has it in the record alone.
+    #[must_use]
+    pub fn recorded_payin(&self) -> Option<&str> {
+        let is_recorded = self.origin != Origin::Payment && !self.payin_reference.is_empty();
+        is_recorded.then_some(self.payin_reference.as_str())
+    }
+
     /// The payments that it would be in the way of: the one with its id, and the one of its pay-in.
     #[must_use]
     pub fn payment_ids(&self) -> Vec<PaymentId> {
