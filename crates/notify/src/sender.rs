@@ -77,8 +77,8 @@ const JUDGED_MAX: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
 pub struct Sender {
     client: HttpClient,
     guard: Guard,
-    /// URLs that may be called. This part of the verdict depends on nothing but the text, and most attempts
-    /// go to a URL that one before them went to.
+    /// URLs that may be called. This part of the verdict depends on nothing but the text and the policy, and
+    /// most attempts go to a URL that one before them went to.
     judged: Mutex<LruCache<String, Uri>>,
 }
 

@@ -106,6 +106,21 @@ async fn a_url_that_is_longer_once_it_is_encoded_is_delivered_to() {
     assert!(receiver.requests()[0].starts_with(&format!("POST /{} HTTP/1.1", "%C3%BC".repeat(900))));
 }
 
+/// That a URL was delivered to says nothing of where its name leads now.
+#[tokio::test]
+async fn a_name_that_leads_elsewhere_is_judged_again() {
+    let answer = response("200 OK\r\nconnection: close", "");
+    let receiver = Receiver::start(answer, None).await;
+    let url = format!("http://merchant.example:{}/", receiver.address.port());
+    let resolver = Arc::new(StubResolver::new().with("merchant.example", [LOOPBACK]));
+    let sender = Sender::new(Guard::new(open_policy(), resolver.clone()), LONG, b"").unwrap();
+    assert!(sender.attempt(&url, notification()).await.unwrap().is_delivered());
+    resolver.set("merchant.example", Ok(vec!["169.254.169.254".parse().unwrap()]));
+    let elsewhere = sender.attempt(&url, notification()).await.unwrap();
+    assert_eq!(elsewhere, failed(None, AttemptFault::UnsafeAddress));
+    assert_eq!(receiver.requests().len(), 1);
+}
+
 #[tokio::test]
 async fn anything_but_2xx_is_a_failure_and_redirects_are_not_followed() {
     for status in [302, 304, 400, 401, 404, 410, 429, 500, 503] {

@@ -1,4 +1,4 @@
-//! Connections kept for the next request: few of one host, few in all, none for long.
+//! Connections kept for the next request: so many of one host, so many in all, none for long.
 //!
 //! The client libraries bound what is kept of one host, not what is kept in all, and keep a connection for as
 //! long as it is used. Here the longest idle connection goes when there are too many: thousands of endpoints
@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// Idle connections kept in all: attempts come in waves, and by default a wave has so many.
 const IDLE_MAX: usize = 1_024;
-/// The part of the files that the process may open which idle connections may take.
-const FILES_SHARE: usize = 4;
+/// Idle connections may take one in so many of the files that the process may open.
+const FILES_SHARE: usize = 16;
 /// Idle connections kept of one host, which may be the host of many merchants.
 const IDLE_PER_HOST_MAX: usize = 128;
 /// How long an idle connection is kept.
@@ -37,7 +37,7 @@ pub(super) struct Pool<Host, C> {
     idle_max: usize,
 }
 
-/// Every request takes a connection and puts one back: both cost the same however many are kept.
+/// Every request takes a connection and puts one back: both cost hardly more when more are kept.
 struct Idle<Host, C> {
     /// The connections of each host that has any; the longest idle comes first.
     hosts: HashMap<Host, VecDeque<Kept<C>>>,
@@ -55,6 +55,10 @@ struct Kept<C> {
 }
 
 impl<Host: Clone + Eq + Hash, C> Idle<Host, C> {
+    fn none() -> Idle<Host, C> {
+        Idle { hosts: HashMap::new(), turns: BTreeMap::new(), next_turn: 0, is_swept: false }
+    }
+
     fn put(&mut self, host: Host, connection: C) {
         let turn = self.next_turn;
         self.next_turn += 1;
@@ -64,15 +68,18 @@ impl<Host: Clone + Eq + Hash, C> Idle<Host, C> {
 
     /// Removes the connection of this host that was used last.
     fn last_used(&mut self, host: &Host) -> Option<Kept<C>> {
-        let kept = self.remove(host, VecDeque::pop_back)?;
-        self.turns.remove(&kept.turn);
-        Some(kept)
+        self.remove(host, VecDeque::pop_back)
+    }
+
+    /// Removes the connection of this host that has been idle for longest.
+    fn longest_idle_of(&mut self, host: &Host) -> Option<Kept<C>> {
+        self.remove(host, VecDeque::pop_front)
     }
 
     /// Removes the connection of all that has been idle for longest.
     fn longest_idle(&mut self) -> Option<Kept<C>> {
-        let (_, host) = self.turns.pop_first()?;
-        self.remove(&host, VecDeque::pop_front)
+        let host = self.turns.first_key_value()?.1.clone();
+        self.longest_idle_of(&host)
     }
 
     fn remove(
@@ -81,11 +88,12 @@ impl<Host: Clone + Eq + Hash, C> Idle<Host, C> {
         which: fn(&mut VecDeque<Kept<C>>) -> Option<Kept<C>>,
     ) -> Option<Kept<C>> {
         let of_host = self.hosts.get_mut(host)?;
-        let kept = which(of_host);
+        let kept = which(of_host)?;
         if of_host.is_empty() {
             self.hosts.remove(host);
         }
-        kept
+        self.turns.remove(&kept.turn);
+        Some(kept)
     }
 
     /// Since when the longest idle one has been idle.
@@ -96,7 +104,7 @@ impl<Host: Clone + Eq + Hash, C> Idle<Host, C> {
 }
 
 impl<Host: Clone + Eq + Hash + Send + 'static, C: Reusable> Pool<Host, C> {
-    /// A pool for a process that may have as many files open as it may now.
+    /// Reads the limit on open files: whoever raises it does so before.
     pub(super) fn new() -> Pool<Host, C> {
         let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
         let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
@@ -104,8 +112,7 @@ impl<Host: Clone + Eq + Hash + Send + 'static, C: Reusable> Pool<Host, C> {
     }
 
     fn of(idle_max: usize) -> Pool<Host, C> {
-        let idle = Idle { hosts: HashMap::new(), turns: BTreeMap::new(), next_turn: 0, is_swept: false };
-        Pool { idle: Arc::new(Mutex::new(idle)), idle_max }
+        Pool { idle: Arc::new(Mutex::new(Idle::none())), idle_max }
     }
 
     /// The connection to this host that was used last, if there is one that is open and not too old.
@@ -120,13 +127,13 @@ impl<Host: Clone + Eq + Hash + Send + 'static, C: Reusable> Pool<Host, C> {
         None
     }
 
-    /// Keeps a connection, unless enough are kept of its host.
+    /// Keeps a connection. Another one goes when there are enough, of its host or in all.
     pub(super) fn put(&self, host: Host, connection: C) {
         let mut idle = lock(&self.idle);
+        // The other side may have closed what has been idle for longest, but not what was just used.
         if idle.hosts.get(&host).is_some_and(|of_host| of_host.len() >= IDLE_PER_HOST_MAX) {
-            return;
-        }
-        if idle.turns.len() >= self.idle_max {
+            idle.longest_idle_of(&host);
+        } else if idle.turns.len() >= self.idle_max {
             idle.longest_idle();
         }
         idle.put(host, connection);
@@ -139,8 +146,7 @@ impl<Host: Clone + Eq + Hash + Send + 'static, C: Reusable> Pool<Host, C> {
     /// Ends every idle connection.
     pub(super) fn clear(&self) {
         let mut idle = lock(&self.idle);
-        idle.turns.clear();
-        idle.hosts.clear();
+        while idle.longest_idle().is_some() {}
     }
 }
 
@@ -250,6 +256,53 @@ mod tests {
         assert_eq!(lines.living(), KEPT_MAX);
         assert!(pool.take(&0).is_none(), "the longest idle went first");
         assert!(pool.take(&(2 * KEPT_MAX)).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_longest_idle_goes_for_another_of_its_host() {
+        let (pool, mut lines) = (Pool::of(KEPT_MAX), Lines::default());
+        for _ in 0..=IDLE_PER_HOST_MAX {
+            pool.put("a", lines.open());
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| number(pool.take(&"a"))).collect();
+        assert_eq!(taken, (2..=IDLE_PER_HOST_MAX + 1).rev().collect::<Vec<_>>());
+    }
+
+    /// Puts, takes and removals in any order, beside a plain list in the order in which they became idle.
+    fn agrees_with_a_list(steps: &[(u8, u8)]) {
+        let (mut idle, mut list) = (Idle::none(), Vec::<(u8, usize)>::new());
+        for (number, (step, host)) in steps.iter().enumerate() {
+            let first = list.iter().position(|(of, _)| of == host);
+            let (found, expected) = match step {
+                0 => (idle.last_used(host), list.iter().rposition(|(of, _)| of == host)),
+                1 => (idle.longest_idle_of(host), first),
+                2 => (idle.longest_idle(), (!list.is_empty()).then_some(0)),
+                _ => {
+                    idle.put(*host, number);
+                    list.push((*host, number));
+                    continue;
+                }
+            };
+            let expected = expected.map(|position| list.remove(position).1);
+            assert_eq!(found.map(|kept| kept.connection), expected, "step {number}");
+        }
+        assert_eq!(
+            idle.turns.values().copied().collect::<Vec<_>>(),
+            list.iter().map(|(host, _)| *host).collect::<Vec<_>>()
+        );
+        assert!(
+            idle.hosts.values().all(|of_host| !of_host.is_empty()),
+            "a host without connections is forgotten"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn connections_go_in_the_order_in_which_they_became_idle(
+            steps in proptest::collection::vec((0_u8..6, 0_u8..3), 0..60),
+        ) {
+            agrees_with_a_list(&steps);
+        }
     }
 
     #[tokio::test(start_paused = true)]
