@@ -124,7 +124,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Executes a statement that finds a row at most for each of the given ones, and gives what it found.
+    /// Executes a statement that finds at most one row for each of the given ones, and gives what it found.
     pub(crate) async fn row_each<P: Params, T>(
         &mut self,
         sql: &str,

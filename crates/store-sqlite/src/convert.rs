@@ -1,6 +1,6 @@
 //! Conversions between the types of the domain and the columns of SQLite.
 //!
-//! A statement that reads or counts many rows at once takes them as one JSON argument.
+//! A statement that needs many rows at once takes them as one JSON argument.
 
 use std::str::FromStr;
 

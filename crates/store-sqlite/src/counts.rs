@@ -25,6 +25,8 @@ settle_store::statements! {
             next_due_at = ?6
         WHERE merchant_id = ?1";
     hot TOTAL = "UPDATE delivery_totals SET pending = pending + ?1, dead = dead + ?2 WHERE slot = 0";
+    // Differs because SQLite has no round trips to save: what PostgreSQL decides in the statement is read,
+    // and decided here.
     hot DUE = "SELECT next_due_at FROM merchant_counts WHERE merchant_id = ?1";
     hot DUE_AND_FIRST = "
         SELECT next_due_at, (SELECT next_attempt_at FROM deliveries
@@ -68,22 +70,24 @@ impl SqliteTx {
 
     /// When each of the merchants is due; nothing for one that there is not.
     async fn due(&mut self, changes: &[(MerchantId, CountChange)]) -> StoreResult<Vec<Option<Due>>> {
-        let Some(recorded_at) = self.recorded_at.map(Timestamp::as_micros) else {
-            let added = changes.iter().map(|(_, change)| change.due_at.map(Timestamp::as_micros));
+        let recorded_at = self.recorded_at.map(Timestamp::as_micros);
+        let found = if recorded_at.is_some() {
+            let epochs = self.epochs.of_each(changes.iter().map(|(merchant, _)| *merchant))?;
+            let merchants = changes.iter().zip(epochs).map(|((merchant, _), epoch)| (merchant.0, epoch));
+            let found = |row: &Row<'_>| Ok((column(row, 0)?, column(row, 1)?));
+            self.writer.row_each(DUE_AND_FIRST, merchants, found).await?
+        } else {
             let merchants = changes.iter().map(|(merchant, _)| [merchant.0]);
-            let stored = self.writer.row_each(DUE, merchants, |row| column::<Option<i64>>(row, 0)).await?;
-            let due = |(stored, added): (Option<Option<i64>>, Option<i64>)| {
-                stored.map(|stored| Due { stored, next: stored.into_iter().chain(added).min() })
-            };
-            return Ok(stored.into_iter().zip(added).map(due).collect());
+            self.writer.row_each(DUE, merchants, |row| Ok((column(row, 0)?, None))).await?
         };
-        let epochs = self.epochs.of_each(changes.iter().map(|(merchant, _)| *merchant))?;
-        let merchants = changes.iter().zip(epochs).map(|((merchant, _), epoch)| (merchant.0, epoch));
-        let due = |row: &Row<'_>| {
-            let stored = column(row, 0)?;
-            Ok(Due { stored, next: next_due(recorded_at, stored, column(row, 1)?) })
-        };
-        self.writer.row_each(DUE_AND_FIRST, merchants, due).await
+        let mut due = Vec::with_capacity(found.len());
+        for ((_, change), found) in changes.iter().zip(found) {
+            due.push(found.map(|(stored, first): (Option<i64>, Option<i64>)| {
+                let known = stored.into_iter().chain(change.due_at.map(Timestamp::as_micros)).min();
+                Due { stored, next: recorded_at.map_or(known, |at| next_due(at, known, first)) }
+            }));
+        }
+        Ok(due)
     }
 
     /// So many more deliveries of all merchants are pending and dead.
@@ -96,13 +100,41 @@ impl SqliteTx {
 }
 
 /// When a merchant is due after outcomes were recorded: deliveries have left the queue, or are due later. The
-/// stored time is indexed and so not written for every delivery: only when the merchant's first pending one
-/// is due after `recorded_at`, or the stored time is more than [`DUE_LAG`] too early.
-fn next_due(recorded_at: i64, stored: Option<i64>, first: Option<i64>) -> Option<i64> {
+/// known time is indexed and so not written for every delivery: only when the merchant's first pending one is
+/// due after `recorded_at`, or the known time is more than [`DUE_LAG`] too early.
+fn next_due(recorded_at: i64, known: Option<i64>, first: Option<i64>) -> Option<i64> {
     let lag = i64::try_from(DUE_LAG.as_micros()).unwrap_or(i64::MAX);
+    let near = recorded_at.saturating_sub(lag)..=recorded_at.saturating_add(lag);
     match first {
-        None => stored.filter(|stored| (recorded_at - lag..=recorded_at + lag).contains(stored)),
+        None => known.filter(|known| near.contains(known)),
         Some(first) if first > recorded_at => Some(first),
-        Some(first) => stored.filter(|stored| first <= stored + lag).or(Some(first)),
+        Some(first) => known.filter(|known| first <= known.saturating_add(lag)).or(Some(first)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_merchant_is_due_again_within_the_lag() {
+        let lag = i64::try_from(DUE_LAG.as_micros()).expect("a second or so");
+        let now = 1_767_225_600_000_000;
+        let cases = [
+            ("nothing waits, and it was due just now", Some(now - lag), None, Some(now - lag)),
+            ("nothing waits, and it was due earlier", Some(now - lag - 1), None, None),
+            ("nothing waits, by a clock that is ahead", Some(now + lag), None, Some(now + lag)),
+            ("nothing waits, by a clock that is far ahead", Some(now + lag + 1), None, None),
+            ("nothing waits, and it was not due", None, None, None),
+            ("one waits for later", Some(now - 1), Some(now + 1), Some(now + 1)),
+            ("one is due now, and it is known", Some(now - 1), Some(now), Some(now - 1)),
+            ("one is due, and it is known nearly", Some(now - lag - 5), Some(now - 5), Some(now - lag - 5)),
+            ("one is due, and it is known too early", Some(now - lag - 6), Some(now - 5), Some(now - 5)),
+            ("one is due, and nobody knows it", None, Some(now - 5), Some(now - 5)),
+            ("a damaged row", Some(i64::MAX), Some(now), Some(i64::MAX)),
+        ];
+        for (case, known, first, expected) in cases {
+            assert_eq!(next_due(now, known, first), expected, "{case}");
+        }
     }
 }

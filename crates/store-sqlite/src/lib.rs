@@ -9,7 +9,7 @@
 //!
 //! The store writes a batch row by row, with a statement that it prepares once. Differs because SQLite has no
 //! round trips to save and no array parameters: binding a row costs less than unfolding it from JSON.
-//! Statements that read or count many rows at once take them as one JSON argument.
+//! Only a statement that needs all rows at once takes them as one JSON argument.
 //!
 //! A limit is written `?1 + 0`: SQLite reads the value of a limit that is a bare parameter when it plans, and
 //! so would plan the statement again for every execution.

@@ -66,6 +66,7 @@ settle_store::statements! {
         FROM jsonb_each(?1) AS row
         CROSS JOIN payments AS p
             ON p.merchant_id = unhex(row.value ->> 0) AND p.payment_id = unhex(row.value ->> 2)";
+    // Differs because here one statement for all rows would make a temporary table for each group.
     hot FIND_SLICE = "
         SELECT from_key, settlements FROM settlement_slices
         WHERE merchant_id = ?1 AND from_key <= ?2 ORDER BY from_key DESC LIMIT 1";
@@ -214,8 +215,8 @@ impl SqliteTx {
         // How many rows each slice has, and how many more.
         let mut slices: BTreeMap<(Uuid, Vec<u8>), (u64, u32)> = BTreeMap::new();
         for (row, found) in new.iter().zip(found) {
-            let (from_key, settlements) =
-                found.ok_or_else(|| StoreError::unexpected("a merchant without slices"))?;
+            let missing = || StoreError::unexpected(format!("merchant {} has no slices", row.merchant_id));
+            let (from_key, settlements) = found.ok_or_else(missing)?;
             slices.entry((row.merchant_id.0, from_key)).or_insert((settlements, 0)).1 += 1;
         }
         let counted = slices.iter().map(|((merchant, from_key), (_, added))| (merchant, from_key, added));

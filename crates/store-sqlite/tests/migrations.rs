@@ -1,7 +1,5 @@
 //! What earlier versions have stored is found after the steps that give it another shape.
 
-#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
-
 use settle_store::Store;
 use settle_store::conformance::payments::a_pay_in_that_was_recorded_by_hand_is_no_payment;
 use settle_store_sqlite::SqliteStore;

@@ -223,6 +223,7 @@ macro_rules! conformance_suite {
                 a_claim_takes_only_what_is_pending,
                 depth_counts_what_waits,
                 a_merchant_is_due_for_what_came_with_an_outcome,
+                a_merchant_is_due_for_what_came_before_what_waits,
                 a_lone_keeper_holds_every_shard,
                 a_dead_keeper_is_replaced_at_once,
                 duties_have_leases_of_their_own,

@@ -140,6 +140,22 @@ pub async fn what_is_due_later_than_anybody_waits_counts_as_due(store: &dyn Stor
 /// One transaction enqueues two deliveries and records that one is delivered: the other is due.
 pub async fn a_merchant_is_due_for_what_came_with_an_outcome(store: &dyn Store) {
     let merchant = merchant(store).await;
+    enqueue_with_an_outcome(store, merchant).await;
+    assert_eq!(due(store, merchant).await, Some(at(7)));
+    let depth = store.queue_depth().await.unwrap();
+    assert_eq!((depth.pending, depth.dead, depth.first_due_at), (1, 0, Some(at(7))));
+}
+
+/// Also when another delivery waits for later.
+pub async fn a_merchant_is_due_for_what_came_before_what_waits(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    enqueue(store, &[delivery(merchant, at(100))]).await;
+    enqueue_with_an_outcome(store, merchant).await;
+    assert!(due(store, merchant).await.is_some_and(|due| due <= at(7)));
+}
+
+/// In one transaction: two deliveries become due, at 5 and at 7, and the first one is delivered.
+async fn enqueue_with_an_outcome(store: &dyn Store, merchant: MerchantId) {
     let (sent, waits) = (delivery(merchant, at(5)), delivery(merchant, at(7)));
     let mut delivered = listed(&sent);
     delivered
@@ -152,9 +168,6 @@ pub async fn a_merchant_is_due_for_what_came_with_an_outcome(store: &dyn Store) 
     // The same outcome twice counts once.
     assert_eq!(tx.delivery_record_many(&lock, &[state.clone(), state], at(9)).await.unwrap().len(), 1);
     tx.commit().await.unwrap();
-    assert_eq!(due(store, merchant).await, Some(at(7)));
-    let depth = store.queue_depth().await.unwrap();
-    assert_eq!((depth.pending, depth.dead, depth.first_due_at), (1, 0, Some(at(7))));
 }
 
 /// A claim gives the delivery, its settlement and the merchant's present secret.
