@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::ffi::SQLITE_CANTOPEN;
-use rusqlite::{Connection, OpenFlags, Params, Row};
+use rusqlite::{CachedStatement, Connection, OpenFlags, Params, Row};
 use settle_store::{StoreError, StoreResult};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedMutexGuard, Semaphore};
@@ -98,61 +98,57 @@ impl Writer {
     pub(crate) async fn change_each<P: Params>(
         &mut self,
         sql: &str,
-        mut rows: impl Iterator<Item = P>,
-    ) -> StoreResult<Vec<bool>> {
-        let mut changed = Vec::new();
-        loop {
-            let before = changed.len();
-            self.change_some(sql, rows.by_ref().take(ROWS_A_TURN), &mut changed)?;
-            if changed.len() < before + ROWS_A_TURN {
-                return Ok(changed);
-            }
-            tokio::task::yield_now().await;
-        }
-    }
-
-    fn change_some<P: Params>(
-        &self,
-        sql: &str,
         rows: impl Iterator<Item = P>,
-        changed: &mut Vec<bool>,
-    ) -> StoreResult<()> {
-        let mut statement = self.connection()?.prepare_cached(sql).map_err(store_error)?;
-        for row in rows {
-            changed.push(statement.execute(row).map_err(store_error)? > 0);
-        }
-        Ok(())
+    ) -> StoreResult<Vec<bool>> {
+        let change = |statement: &mut CachedStatement<'_>, row| {
+            statement.execute(row).map(|changed| changed > 0).map_err(store_error)
+        };
+        self.each(sql, rows, ROWS_A_TURN, change).await
     }
 
     /// Executes a statement that finds at most one row for each of the given ones, and gives what it found.
     pub(crate) async fn row_each<P: Params, T>(
         &mut self,
         sql: &str,
-        mut asked: impl Iterator<Item = P>,
+        asked: impl Iterator<Item = P>,
         mut read: impl FnMut(&Row<'_>) -> StoreResult<T>,
     ) -> StoreResult<Vec<Option<T>>> {
-        let mut found = Vec::new();
+        let find = |statement: &mut CachedStatement<'_>, params| {
+            let mut rows = statement.query(params).map_err(store_error)?;
+            rows.next().map_err(store_error)?.map(&mut read).transpose()
+        };
+        self.each(sql, asked, LOOKS_A_TURN, find).await
+    }
+
+    /// Executes the statement for each of the given rows, and yields to other tasks after each turn.
+    async fn each<P, T>(
+        &mut self,
+        sql: &str,
+        mut rows: impl Iterator<Item = P>,
+        a_turn: usize,
+        mut execute: impl FnMut(&mut CachedStatement<'_>, P) -> StoreResult<T>,
+    ) -> StoreResult<Vec<T>> {
+        let mut done = Vec::new();
         loop {
-            let before = found.len();
-            self.row_some(sql, asked.by_ref().take(LOOKS_A_TURN), &mut read, &mut found)?;
-            if found.len() < before + LOOKS_A_TURN {
-                return Ok(found);
+            let before = done.len();
+            self.some(sql, rows.by_ref().take(a_turn), &mut execute, &mut done)?;
+            if done.len() < before + a_turn {
+                return Ok(done);
             }
             tokio::task::yield_now().await;
         }
     }
 
-    fn row_some<P: Params, T>(
+    fn some<P, T>(
         &self,
         sql: &str,
-        asked: impl Iterator<Item = P>,
-        mut read: impl FnMut(&Row<'_>) -> StoreResult<T>,
-        found: &mut Vec<Option<T>>,
+        rows: impl Iterator<Item = P>,
+        mut execute: impl FnMut(&mut CachedStatement<'_>, P) -> StoreResult<T>,
+        done: &mut Vec<T>,
     ) -> StoreResult<()> {
         let mut statement = self.connection()?.prepare_cached(sql).map_err(store_error)?;
-        for params in asked {
-            let mut rows = statement.query(params).map_err(store_error)?;
-            found.push(rows.next().map_err(store_error)?.map(&mut read).transpose()?);
+        for row in rows {
+            done.push(execute(&mut statement, row)?);
         }
         Ok(())
     }
