@@ -2,9 +2,11 @@
 //! and store only its hash, with a seal that says whose it is. Why so stands in [`vault`](crate::vault).
 
 use std::fmt;
+use std::sync::LazyLock;
 
-use hmac::Mac;
+use hmac::{Hmac, Mac};
 use secrecy::{ExposeSecret, SecretString};
+use sha2::Sha256;
 
 use crate::ids::{KeyId, MerchantId, OperatorId};
 use crate::seams::{Entropy, random_bytes};
@@ -12,6 +14,8 @@ use crate::signature::hmac_sha256;
 
 /// Sets the hash of a credential apart from every other hash. It is no secret.
 const HASH_LABEL: &[u8] = b"settle: credential hash, v1";
+/// Keyed with the label once: almost every request has a credential.
+static HASHING: LazyLock<Hmac<Sha256>> = LazyLock::new(|| hmac_sha256(HASH_LABEL));
 
 /// Who authenticates with the credential.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +71,7 @@ impl Credential {
     /// is; nobody finds 32 random bytes from it.
     #[must_use]
     pub fn hash(&self) -> CredentialHash {
-        let mac = hmac_sha256(HASH_LABEL).chain_update(self.expose().as_bytes());
+        let mac = HASHING.clone().chain_update(self.expose().as_bytes());
         CredentialHash(mac.finalize().into_bytes().into())
     }
 
@@ -132,6 +136,15 @@ mod tests {
         assert_eq!(key.expose().len(), 67);
         assert!(Credential::parse(CredentialKind::ApiKey, key.expose()).is_some());
         assert_eq!(key.last_four(), key.expose()[63..]);
+    }
+
+    #[test]
+    fn the_hash_is_what_earlier_versions_stored() {
+        // printf sk_00ff | openssl dgst -sha256 -hmac 'settle: credential hash, v1'
+        let key = Credential::parse(CredentialKind::ApiKey, "sk_00ff").unwrap();
+        let expected = "3c0a95aecbed4669532a59e2937bd8562eb009a42335dccbec5943f38a1fd841";
+        assert_eq!(hex::encode(key.hash().0), expected);
+        assert_eq!(hex::encode(key.hash().0), expected, "again");
     }
 
     #[test]

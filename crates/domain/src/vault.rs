@@ -100,7 +100,9 @@ impl fmt::Display for MasterKeyId {
 struct RingKey {
     id: [u8; KEY_ID_LENGTH],
     sealing: SecretBox<[u8; 32]>,
-    credentials: SecretBox<[u8; 32]>,
+    /// Keyed already, because keying is two of the five blocks that are hashed to judge a credential. In a
+    /// box, so that no copy stays behind where it was moved from.
+    credentials: Box<Hmac<Sha256>>,
 }
 
 /// The master keys, newest first. At least one.
@@ -212,7 +214,7 @@ impl RingKey {
         RingKey {
             id,
             sealing: SecretBox::new(Box::new(derived("settle: webhook secret sealing, v1"))),
-            credentials: SecretBox::new(Box::new(derived("settle: credential seal, v1"))),
+            credentials: Box::new(hmac_sha256(&Zeroizing::new(derived("settle: credential seal, v1"))[..])),
         }
     }
 
@@ -231,7 +233,7 @@ impl RingKey {
 
     /// Each kind of holder has its own label and a fixed length, so that no two rows give the same bytes.
     fn credential_mac(&self, holder: Holder, hash: CredentialHash) -> Hmac<Sha256> {
-        let mac = hmac_sha256(self.credentials.expose_secret());
+        let mac = Hmac::clone(&self.credentials);
         let mac = match holder {
             Holder::Merchant { merchant_id, key_id } => {
                 mac.chain_update(b"merchant").chain_update(merchant_id.0).chain_update(key_id.0)

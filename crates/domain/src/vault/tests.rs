@@ -77,6 +77,20 @@ fn a_sealed_credential_is_its_holders_alone() {
 }
 
 #[test]
+fn a_seal_is_what_earlier_versions_stored() {
+    // Computed with another implementation of HMAC.
+    let ring = KeyRing::parse(NEW).unwrap();
+    let hash = Credential::parse(CredentialKind::ApiKey, "sk_00ff").unwrap().hash();
+    let operator = Holder::Operator(OperatorId(Uuid::from_u128(7)));
+    for (holder, expected) in [
+        (holder(1, 7), "f5ff0c7a3635db1843b19e685cdd582d097abcdff73bd4f613e07eeee75ef228c8eead23"),
+        (operator, "f5ff0c7a7ac95a3a3ea81a13585e9340b2c46c494b38170775e63aaeeb840c2cb9c5377a"),
+    ] {
+        assert_eq!(hex::encode(ring.seal_credential(holder, hash).0), expected, "{holder:?}");
+    }
+}
+
+#[test]
 fn no_changed_byte_of_a_seal_goes_unnoticed() {
     let ring = KeyRing::parse(NEW).unwrap();
     let hash = key().hash();
