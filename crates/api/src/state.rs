@@ -10,7 +10,7 @@ use settle_notify::sender::Transport;
 use settle_outbox::Outbox;
 use settle_store::Store;
 
-use crate::http::{Answers, EnvelopeState, Lookups, RateLimiter, Tally};
+use crate::http::{Answers, EnvelopeState, Lookups, RateLimiter};
 use crate::language::Messages;
 use crate::limits::Limits;
 use crate::under_way::UnderWay;
@@ -48,7 +48,7 @@ struct Shared {
     answers: Answers,
     tests: UnderWay,
     changes: UnderWay,
-    refused: Tally,
+    envelope: Arc<EnvelopeState>,
 }
 
 impl ApiState {
@@ -59,19 +59,18 @@ impl ApiState {
         let keys = Lookups::new(parts.limits.guessing);
         let answers = Answers::new(parts.limits.unread_bytes_max);
         let (tests, changes) = (UnderWay::test_deliveries(), UnderWay::endpoint_changes());
-        let refused = EnvelopeState::refused();
-        ApiState(Arc::new(Shared { parts, rate_limiter, keys, answers, tests, changes, refused }))
+        let envelope = Arc::new(EnvelopeState::new(
+            parts.clock.clone(),
+            parts.entropy.clone(),
+            parts.messages.clone(),
+            parts.limits.request_timeout,
+        ));
+        ApiState(Arc::new(Shared { parts, rate_limiter, keys, answers, tests, changes, envelope }))
     }
 
     /// What the envelope layer works with.
     pub(crate) fn envelope(&self) -> Arc<EnvelopeState> {
-        Arc::new(EnvelopeState {
-            clock: self.clock.clone(),
-            entropy: self.entropy.clone(),
-            messages: self.messages.clone(),
-            request_timeout: self.limits.request_timeout,
-            refused: self.0.refused.clone(),
-        })
+        self.0.envelope.clone()
     }
 
     /// The lookups of API keys that are under way.

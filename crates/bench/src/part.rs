@@ -64,13 +64,8 @@ impl Part {
 async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), BenchError> {
     let page = Bytes::from(std::fs::read(file)?);
     let messages = Messages::load().map_err(|fault| BenchError::Failed(fault.to_string()))?;
-    let state = EnvelopeState {
-        clock: Arc::new(SystemClock),
-        entropy: Arc::new(SystemEntropy),
-        messages: Arc::new(messages),
-        request_timeout: REQUEST_TIMEOUT,
-        refused: EnvelopeState::refused(),
-    };
+    let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
+    let state = EnvelopeState::new(clock, entropy, Arc::new(messages), REQUEST_TIMEOUT);
     let answer = get(async move || json(page.clone()));
     let router = Router::new()
         .route("/v1/settlements", answer.clone())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
@@ -21,6 +21,7 @@ use tracing::Instrument;
 use super::excerpt::Excerpt;
 use super::source::Source;
 use super::tally::Tally;
+use super::traffic::Traffic;
 use crate::error::{ApiError, ErrorBody, LogLine};
 use crate::language::Messages;
 use crate::server::{Crowded, Unreadable};
@@ -44,14 +45,21 @@ pub struct EnvelopeState {
     /// How long a handler may take to answer.
     pub request_timeout: Duration,
     /// Counts the requests whose credential does not hold.
-    pub refused: Tally,
+    refused: Tally,
+    traffic: Traffic,
 }
 
 impl EnvelopeState {
-    /// Nothing is refused yet.
+    /// No request has come yet.
     #[must_use]
-    pub fn refused() -> Tally {
-        Tally::new("requests were refused for their credentials")
+    pub fn new(
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        messages: Arc<Messages>,
+        request_timeout: Duration,
+    ) -> EnvelopeState {
+        let refused = Tally::new("requests were refused for their credentials");
+        EnvelopeState { clock, entropy, messages, request_timeout, refused, traffic: Traffic::default() }
     }
 }
 
@@ -59,7 +67,8 @@ impl EnvelopeState {
 pub async fn envelope(State(state): State<Arc<EnvelopeState>>, request: Request, next: Next) -> Response {
     let request_id = RequestId::new(state.clock.now(), &*state.entropy);
     let method = request.method().clone();
-    let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("unmatched", MatchedPath::as_str);
     let accept_language = accepted(request.headers());
     let source = request.extensions().get::<Source>().copied().unwrap_or_default();
     let span = tracing::info_span!(
@@ -88,14 +97,12 @@ pub async fn envelope(State(state): State<Arc<EnvelopeState>>, request: Request,
             state.refused.count(source);
         } else if line == LogLine::None {
             // Said above, at debug.
-        } else if PROBES.contains(&&*route) && response.status().is_success() {
+        } else if PROBES.contains(&route) && response.status().is_success() {
             tracing::debug!(status, duration_ms, "answered");
         } else {
             tracing::info!(status, duration_ms, "answered");
         }
-        let labels = [("method", known(&method)), ("route", route), ("status", status.to_string())];
-        metrics::counter!("settle_http_requests_total", &labels).increment(1);
-        metrics::histogram!("settle_http_request_duration_seconds", &labels).record(elapsed.as_secs_f64());
+        state.traffic.count(&method, route, response.status(), elapsed);
         response
     }
     .instrument(span)
@@ -141,20 +148,6 @@ async fn answer(state: &EnvelopeState, request: Request, next: Next) -> Response
 fn names_one_host(request: &Request) -> bool {
     let hosts = request.headers().get_all(header::HOST).iter().count();
     hosts == 1 || hosts == 0 && request.version() < Version::HTTP_11
-}
-
-/// The method as a label. Callers can invent methods; labels must stay few.
-fn known(method: &Method) -> String {
-    let known = [
-        Method::GET,
-        Method::HEAD,
-        Method::POST,
-        Method::PUT,
-        Method::PATCH,
-        Method::DELETE,
-        Method::OPTIONS,
-    ];
-    if known.contains(method) { method.to_string() } else { "other".to_owned() }
 }
 
 /// Joins all `Accept-Language` headers into one, as RFC 9110 says to read them.

@@ -18,6 +18,7 @@ mod shares;
 mod source;
 mod success;
 mod tally;
+mod traffic;
 
 pub use answers::Answers;
 pub use asset::Asset;

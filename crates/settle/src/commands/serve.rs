@@ -311,13 +311,8 @@ fn operator_state(
     metrics: PrometheusHandle,
     health: Health,
 ) -> Result<OperatorState, CommandError> {
-    let envelope = EnvelopeState {
-        clock: Arc::new(SystemClock),
-        entropy: Arc::new(SystemEntropy),
-        messages,
-        request_timeout: context.config.api.request_timeout,
-        refused: EnvelopeState::refused(),
-    };
+    let timeout = context.config.api.request_timeout;
+    let envelope = EnvelopeState::new(Arc::new(SystemClock), Arc::new(SystemEntropy), messages, timeout);
     let store = context.store.clone();
     let (ring, body_timeout) = (context.ring.clone(), context.config.api.body_timeout);
     let operators = Lookups::new(guessing(&context.config));

@@ -32,13 +32,12 @@ use crate::service::{NOW, ring};
 pub fn parts(store: Arc<dyn Store>) -> OperatorParts {
     let (health, _) = health(store.clone(), None);
     let limits = Limits::default();
-    let envelope = EnvelopeState {
-        clock: Arc::new(ManualClock::at(NOW.parse().expect("a time"))),
-        entropy: Arc::new(SeededEntropy::new(1)),
-        messages: Arc::new(Messages::load().expect("the languages are complete")),
-        request_timeout: limits.request_timeout,
-        refused: EnvelopeState::refused(),
-    };
+    let envelope = EnvelopeState::new(
+        Arc::new(ManualClock::at(NOW.parse().expect("a time"))),
+        Arc::new(SeededEntropy::new(1)),
+        Arc::new(Messages::load().expect("the languages are complete")),
+        limits.request_timeout,
+    );
     let engine_wake = EngineWake::default();
     OperatorParts {
         recorder: recorder(store.clone()),
