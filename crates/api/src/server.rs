@@ -2,7 +2,7 @@
 //! read too slowly, and lets requests finish when it stops.
 
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -113,12 +113,16 @@ pub async fn serve(
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
             tokio::select! {
+                // The connection first: it is why the task wakes.
+                biased;
                 ended = connection => {
                     if let Err(fault) = ended {
                         tracing::debug!(%fault, "a connection ended early");
                     }
                 }
-                () = place.displaced() => tracing::debug!("a connection gave its place to another"),
+                () = poll_fn(|context| place.poll_displaced(context)) => {
+                    tracing::debug!("a connection gave its place to another");
+                }
             }
             place.leave();
         });

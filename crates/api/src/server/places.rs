@@ -14,7 +14,9 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
+use futures::task::AtomicWaker;
 use tokio::sync::Notify;
 
 use crate::http::{Proxies, Source};
@@ -105,7 +107,7 @@ struct Occupant {
     is_sending: AtomicBool,
     /// Whether a handler waits for more of the body.
     is_body_wanted: AtomicBool,
-    displaced: Notify,
+    displaced: AtomicWaker,
 }
 
 impl Places {
@@ -171,7 +173,7 @@ impl Places {
             is_large: AtomicBool::new(false),
             is_sending: AtomicBool::new(false),
             is_body_wanted: AtomicBool::new(false),
-            displaced: Notify::new(),
+            displaced: AtomicWaker::new(),
         });
         taken.occupants.insert(id, occupant.clone());
         Ok(Place { places: self.0.clone(), occupant, id })
@@ -214,7 +216,7 @@ impl Taken {
             let swapped =
                 occupant.state.compare_exchange(state, displaced, Ordering::SeqCst, Ordering::SeqCst);
             if swapped.is_ok() {
-                occupant.displaced.notify_one();
+                occupant.displaced.wake();
                 self.leave(id);
                 return true;
             }
@@ -318,9 +320,13 @@ impl Place {
         self.occupant.is_sending.load(Ordering::Relaxed)
     }
 
-    /// Ends when another connection has taken the place.
-    pub(super) async fn displaced(&self) {
-        self.occupant.displaced.notified().await;
+    /// Ready when another connection has taken the place. The connection's task asks whenever it wakes, so
+    /// asking must cost next to nothing; nobody else asks.
+    pub(super) fn poll_displaced(&self, context: &Context<'_>) -> Poll<()> {
+        self.occupant.displaced.register(context.waker());
+        // Whoever displaces sets the state first, and then wakes.
+        let phase = Phase::of(self.occupant.state.load(Ordering::SeqCst));
+        if phase == Phase::Displaced { Poll::Ready(()) } else { Poll::Pending }
     }
 
     /// Gives the place back.

@@ -1,5 +1,7 @@
 //! Who gets a place, and whose.
 
+use std::task::Waker;
+
 use futures::FutureExt;
 
 use super::*;
@@ -18,7 +20,7 @@ fn entered(places: &Places, peer: &str) -> Place {
 }
 
 fn is_displaced(place: &Place) -> bool {
-    place.displaced().now_or_never().is_some()
+    place.poll_displaced(&Context::from_waker(Waker::noop())).is_ready()
 }
 
 #[test]
