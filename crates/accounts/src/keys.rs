@@ -61,7 +61,8 @@ pub async fn authenticate(
     let (key_id, merchant_id) = (found.key_id, found.merchant_id);
     match ring.recognise(found.holder(), hash, found.seal.as_ref()) {
         Ok(Recognition::Current) => {}
-        Ok(Recognition::Stale) => try_in_turn(seal_anew(store, ring, &found)).await,
+        // In a box, because it is rare: otherwise every look-up would have room for it.
+        Ok(Recognition::Stale) => Box::pin(try_in_turn(seal_anew(store, ring, &found))).await,
         Err(fault) => {
             tracing::error!(%key_id, %merchant_id, %fault, "an API key is refused: its row cannot be believed");
             return Ok(None);

@@ -48,7 +48,8 @@ pub async fn authenticate(
     let operator_id = found.operator_id;
     match ring.recognise(found.holder(), hash, found.seal.as_ref()) {
         Ok(Recognition::Current) => {}
-        Ok(Recognition::Stale) => try_in_turn(seal_anew(store, ring, &found)).await,
+        // In a box, because it is rare: otherwise every look-up would have room for it.
+        Ok(Recognition::Stale) => Box::pin(try_in_turn(seal_anew(store, ring, &found))).await,
         Err(fault) => {
             tracing::error!(%operator_id, %fault, "an operator is refused: the row cannot be believed");
             return Ok(None);

@@ -11,7 +11,7 @@ use settle_store::{
 };
 use uuid::Uuid;
 
-use crate::connections::{Purpose, aside};
+use crate::connections::{Purpose, aside, begin_snapshot};
 use crate::convert::{column, id, parsed, signed};
 use crate::error::store_error;
 use crate::operations::operation;
@@ -28,7 +28,6 @@ settle_store::statements! {
         WHERE merchant_id IN (
             SELECT DISTINCT merchant_id FROM balances WHERE merchant_id > ?1 ORDER BY merchant_id LIMIT ?2 + 0)
         ORDER BY merchant_id, account, asset";
-    cold "an audit's beginning" SNAPSHOT = "BEGIN DEFERRED";
     cold "an audit's, a page at a time" AUDIT_PAYMENTS = "
         SELECT p.merchant_id, p.payment_id, payin_source, p.payin_reference, state, version, reason, blocked,
                provider, created_at, changed_at, due_at, request, progress, told.record
@@ -68,7 +67,7 @@ impl BalanceReads for SqliteStore {
 
     async fn balance_audit(&self, merchant: MerchantId, now: Timestamp) -> StoreResult<Box<dyn Audit>> {
         let connection = aside(|| self.connections.open(Purpose::Read))?;
-        connection.change(SNAPSHOT, []).map_err(store_error)?;
+        begin_snapshot(&connection)?;
         Ok(Box::new(SqliteAudit { connection, merchant, now }))
     }
 }

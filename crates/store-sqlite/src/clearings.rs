@@ -9,6 +9,7 @@ use settle_store::{
     ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, MerchantLock, StoreError, StoreResult,
 };
 
+use crate::connections::in_snapshot;
 use crate::convert::{column, id, number, signed, time};
 use crate::error::store_error;
 use crate::query::Query;
@@ -64,15 +65,14 @@ struct Waiting {
 impl ClearingReads for SqliteStore {
     async fn clearing_left(&self, merchants_max: u32) -> StoreResult<ClearingsLeft> {
         let merchant = |row: &Row<'_>| id(row, 0, MerchantId);
-        let left = |connection: &Connection| {
-            let snapshot = connection.unchecked_transaction().map_err(store_error)?;
+        let left = |snapshot: &Connection| {
             let deliveries = snapshot.row(LEFT, [], |row| number(row, 0))?.unwrap_or_default();
             Ok(ClearingsLeft {
                 merchants: snapshot.rows(LEFT_OF, [signed(merchants_max)], merchant)?,
                 deliveries,
             })
         };
-        self.connections.read(left)
+        self.connections.read(|connection| in_snapshot(connection, left))
     }
 }
 

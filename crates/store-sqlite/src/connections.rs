@@ -61,6 +61,7 @@ const READER_CACHE: i64 = -4_096;
 
 settle_store::statements! {
     hot BEGIN = "BEGIN IMMEDIATE";
+    hot SNAPSHOT = "BEGIN DEFERRED";
     hot COMMIT = "COMMIT";
     hot ROLLBACK = "ROLLBACK";
 }
@@ -313,6 +314,23 @@ impl Connections {
     }
 }
 
+/// Lets a connection that reads see one state of the file from its next statement on.
+pub(crate) fn begin_snapshot(connection: &Connection) -> StoreResult<()> {
+    connection.change(SNAPSHOT, []).map(|_| ()).map_err(store_error)
+}
+
+/// Reads with several statements that see the same state of the file.
+pub(crate) fn in_snapshot<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> StoreResult<T>,
+) -> StoreResult<T> {
+    begin_snapshot(connection)?;
+    // If it fails, [`Connections::read`] closes the connection, and the snapshot ends with it.
+    let read = work(connection)?;
+    connection.change(COMMIT, []).map_err(store_error)?;
+    Ok(read)
+}
+
 /// Blocks this thread for work that takes a while; the runtime goes on with another thread.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     if has_other_threads() { tokio::task::block_in_place(work) } else { work() }
@@ -416,6 +434,24 @@ mod tests {
             }
             assert_eq!(synchronous(&connections.begin().await.expect("the next one")), 2);
         }
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_kept_after_a_snapshot_and_closed_if_it_fails() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connections = Connections::new(folder.path().join("a.db"));
+        drop(connections.begin().await.expect("a file"));
+        let read = |is_broken| {
+            connections.read(|connection| {
+                in_snapshot(connection, |snapshot| {
+                    assert!(!snapshot.is_autocommit());
+                    if is_broken { Err(StoreError::unexpected("broken")) } else { Ok(()) }
+                })
+            })
+        };
+        let kept = || connections.readers.lock().expect("nobody panicked").len();
+        assert!(read(false).is_ok() && kept() == 1);
+        assert!(read(true).is_err() && kept() == 0);
     }
 
     #[test]

@@ -49,6 +49,15 @@ pub(crate) fn column<T: FromSql>(row: &Row<'_>, column: impl RowIndex) -> StoreR
     row.get(column).map_err(|fault| StoreError::Unexpected(fault.into()))
 }
 
+/// Reads text where it lies, in SQLite's memory; the error names a column that is damaged.
+pub(crate) fn text<'a>(row: &'a Row<'_>, index: impl RowIndex + Copy) -> StoreResult<&'a str> {
+    let text = row.get_ref(index).ok().and_then(|value| value.as_str().ok());
+    text.ok_or_else(|| match column::<String>(row, index) {
+        Err(fault) => fault,
+        Ok(text) => StoreError::unexpected(format!("{text:?} is no text")),
+    })
+}
+
 /// A limit or a number as SQL's signed integer. A larger one becomes the largest, which limits nothing.
 pub(crate) fn signed(number: impl Into<u64>) -> i64 {
     i64::try_from(number.into()).unwrap_or(i64::MAX)
@@ -62,8 +71,7 @@ pub(crate) fn number(row: &Row<'_>, index: impl RowIndex) -> StoreResult<u64> {
 
 /// Reads text that names a value.
 pub(crate) fn parsed<T: FromStr>(row: &Row<'_>, index: impl RowIndex + Copy) -> StoreResult<T> {
-    let text: String = column(row, index)?;
-    parse(&text)
+    parse(text(row, index)?)
 }
 
 /// Reads text that names a value, if there is one.

@@ -14,8 +14,8 @@ use settle_store::{
 };
 use uuid::Uuid;
 
-use crate::convert::{column, hex, id, json_rows, number, optional_time, signed, time};
-use crate::error::store_error;
+use crate::connections::in_snapshot;
+use crate::convert::{column, hex, id, json_rows, number, optional_time, signed, text, time};
 use crate::query::Query;
 use crate::{SqliteStore, SqliteTx};
 
@@ -131,9 +131,8 @@ impl DeliveryReads for SqliteStore {
         status: Option<DeliveryStatus>,
         page: PageRequest,
     ) -> StoreResult<Page<Delivery>> {
-        let read = |connection: &Connection| {
-            // One snapshot for the total and the page.
-            let snapshot = connection.unchecked_transaction().map_err(store_error)?;
+        // One snapshot for the total and the page.
+        let read = |snapshot: &Connection| {
             let total = snapshot.row(TOTALS, [merchant.0], |row| total(row, status))?;
             let total = total.ok_or(StoreError::UnknownMerchant(merchant))?;
             let (limit, offset) = (signed(page.limit()), signed(page.offset()));
@@ -147,6 +146,7 @@ impl DeliveryReads for SqliteStore {
             };
             Ok(Page { rows: rows?, total })
         };
+        let read = |connection: &Connection| in_snapshot(connection, read);
         self.connections.read_page(page.offset().into(), read).await
     }
 
@@ -322,7 +322,7 @@ fn owned_delivery(row: &Row<'_>) -> StoreResult<(MerchantId, Delivery)> {
 
 /// A column that holds one of a few words. A word that only another version knows is an error.
 fn word<T: FromStr>(row: &Row<'_>, index: usize, what: &str) -> StoreResult<T> {
-    let text = row.get_ref(index).and_then(|value| Ok(value.as_str()?)).map_err(store_error)?;
+    let text = text(row, index)?;
     text.parse().map_err(|_| StoreError::unexpected(format!("a delivery with {what} {text}")))
 }
 
