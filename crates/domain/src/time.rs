@@ -1,19 +1,14 @@
 //! Points in time: UTC, to the microsecond, written as RFC 3339 with offset `+00:00` and six fraction digits.
 //!
-//! jiff reads and prints them, but we keep them as a number of microseconds: both databases store that, it
-//! takes 8 bytes instead of jiff's 16, and we set the range.
+//! jiff reads them and knows the calendar, but we keep them as a number of microseconds: both databases store
+//! that, it takes 8 bytes instead of jiff's 16, and we set the range.
 
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use jiff::fmt::StdFmtWrite;
-use jiff::fmt::temporal::DateTimePrinter;
 use jiff::tz::Offset;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-
-/// Always six digits, so that all times are equally long.
-const PRINTER: DateTimePrinter = DateTimePrinter::new().precision(Some(6));
 
 /// A point in time, to the microsecond: both databases store it exactly.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,11 +93,45 @@ impl Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(Text::of(*self).as_str())
+    }
+}
+
+/// A time as it is printed. It allocates nothing and goes through no formatter: a page of 50 deliveries has 150
+/// of them.
+struct Text([u8; 32]);
+
+impl Text {
+    fn of(time: Timestamp) -> Text {
         // Our range lies inside jiff's, so the fallback is never used.
-        let time = jiff::Timestamp::from_microsecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
-        PRINTER
-            .print_timestamp_with_offset(&time, Offset::UTC, StdFmtWrite(formatter))
-            .map_err(|_| fmt::Error)
+        let time = jiff::Timestamp::from_microsecond(time.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let time = Offset::UTC.to_datetime(time);
+        let mut text = *b"0000-00-00T00:00:00.000000+00:00";
+        for (place, number) in [
+            (0..4, time.year().into()),
+            (5..7, time.month().into()),
+            (8..10, time.day().into()),
+            (11..13, time.hour().into()),
+            (14..16, time.minute().into()),
+            (17..19, time.second().into()),
+            (20..26, time.subsec_nanosecond() / 1_000),
+        ] {
+            write_digits(&mut text[place], i32::unsigned_abs(number));
+        }
+        Text(text)
+    }
+
+    fn as_str(&self) -> &str {
+        // It is ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+/// Fills the place with the number's last digits.
+fn write_digits(place: &mut [u8], mut number: u32) {
+    for digit in place.iter_mut().rev() {
+        *digit = b"0123456789"[(number % 10) as usize];
+        number /= 10;
     }
 }
 
@@ -141,7 +170,7 @@ impl FromStr for Timestamp {
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(Text::of(*self).as_str())
     }
 }
 
@@ -155,6 +184,19 @@ impl<'de> Deserialize<'de> for Timestamp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::fmt::temporal::DateTimePrinter;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_time_is_printed_as_jiff_prints_it(micros in Timestamp::MIN.0..=Timestamp::MAX.0) {
+            let printer = DateTimePrinter::new().precision(Some(6));
+            let time = jiff::Timestamp::from_microsecond(micros).unwrap();
+            let printed = printer.timestamp_with_offset_to_string(&time, Offset::UTC);
+            prop_assert_eq!(Timestamp(micros).to_string(), &*printed);
+            prop_assert_eq!(serde_json::to_value(Timestamp(micros)).unwrap(), printed);
+        }
+    }
 
     #[test]
     fn printed_in_utc_with_six_digits() {

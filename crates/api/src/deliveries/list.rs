@@ -14,6 +14,9 @@ use crate::http::{Paging, PagingParameters, Parameters, json};
 use crate::refusals::operation_errors;
 use crate::state::ApiState;
 
+/// About the length of a delivery as JSON. A page that is longer grows.
+const DELIVERY_BYTES: usize = 512;
+
 /// A page of the delivery log, newest first.
 #[derive(Serialize, ToSchema)]
 #[schema(as = WebhookDeliveryPage)]
@@ -74,8 +77,9 @@ pub async fn list_deliveries(
         offset: request.offset(),
         total: page.total,
     };
-    let body = serde_json::to_vec(&body).map_err(Unserializable::from)?;
-    Ok(json(state.answers().hold(caller.merchant_id, body)?))
+    let mut answer = Vec::with_capacity((body.deliveries.len() + 1) * DELIVERY_BYTES);
+    serde_json::to_writer(&mut answer, &body).map_err(Unserializable::from)?;
+    Ok(json(state.answers().hold(caller.merchant_id, answer)?))
 }
 
 fn status_filter(parameters: &Parameters) -> Result<Option<DeliveryStatus>, FieldFault> {
