@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
+use futures::future::Shared;
 use settle_domain::credential::CredentialHash;
 use settle_store::StoreResult;
+use tokio::sync::oneshot::{self, Receiver, Sender};
 use tokio::time::timeout;
 
 use super::guesses::Guesses;
@@ -27,7 +28,7 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 /// What a look found; `None` when it failed or took too long.
 type Found<T> = Option<Option<T>>;
 /// A look that many requests can wait for.
-type Look<T> = Shared<BoxFuture<'static, Found<T>>>;
+type Look<T> = Shared<Receiver<Found<T>>>;
 
 /// The looks of one credential: one that has begun, and one that begins when the first has ended.
 struct Looks<T> {
@@ -82,38 +83,55 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
     }
 
     /// Joins the next look, or starts it; gives `None` when the look failed.
+    ///
+    /// A look that need not wait, as most on SQLite, ends within the request, which is then answered in one
+    /// go: without another task, without a timer. Any other goes on in a task of its own, because the request
+    /// may be cut off, and others may wait for the look.
     async fn find<F>(&self, hash: CredentialHash, look: F) -> Found<T>
     where
         F: Future<Output = Option<Option<T>>> + Send + 'static,
     {
-        let waiting = {
+        let (found, turn) = {
             let mut all = self.0.looks.lock().unwrap_or_else(PoisonError::into_inner);
             let looks = all.entry(hash).or_insert(Looks { begun: None, next: None });
             if let Some(next) = &looks.next {
-                next.clone()
+                (next.clone(), None)
             } else {
-                let task = tokio::spawn(self.clone().take_turn(hash, looks.begun.clone(), look));
-                // The request may be cut off; the task goes on and removes its entry.
-                let next = async move { task.await.ok().flatten() }.boxed().shared();
-                looks.next = Some(next.clone());
-                next
+                let (tell, found) = oneshot::channel();
+                let found = found.shared();
+                looks.next = Some(found.clone());
+                (found, Some(self.clone().take_turn(hash, looks.begun.clone(), look, tell)))
             }
         };
-        waiting.await
+        if let Some(turn) = turn {
+            let mut turn = Box::pin(turn);
+            if turn.as_mut().now_or_never().is_none() {
+                tokio::spawn(turn);
+            }
+        }
+        found.await.ok().flatten()
     }
 
-    async fn take_turn<F>(self, hash: CredentialHash, before: Option<Look<T>>, look: F) -> Found<T>
-    where
+    /// Looks when the look before has ended, tells those who wait, and leaves nothing behind.
+    async fn take_turn<F>(
+        self,
+        hash: CredentialHash,
+        before: Option<Look<T>>,
+        look: F,
+        tell: Sender<Found<T>>,
+    ) where
         F: Future<Output = Option<Option<T>>> + Send,
     {
         if let Some(before) = before {
-            before.await;
+            // Whatever it found.
+            let _ = before.await;
         }
         self.change(hash, |looks| looks.begun = looks.next.take());
         let look = timeout(LOOK_TIMEOUT, AssertUnwindSafe(look).catch_unwind());
         let found = look.await.ok().and_then(Result::ok).flatten();
         self.change(hash, |looks| looks.begun = None);
-        found
+        // Those who asked may be gone.
+        let _ = tell.send(found);
     }
 
     fn change(&self, hash: CredentialHash, change: impl FnOnce(&mut Looks<T>)) {
@@ -178,6 +196,26 @@ mod tests {
         let next = lookups.find(CredentialHash([1; 32]), async { Some(Some(2)) }).await;
         assert_eq!((stuck.await.unwrap(), next), (None, Some(Some(2))));
         assert!(lookups.0.looks.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_look_that_need_not_wait_ends_within_the_request() {
+        let lookups = Lookups::new(Guessing::default());
+        let found = lookups.find(CredentialHash([1; 32]), async { Some(Some(1)) }).now_or_never();
+        assert_eq!(found, Some(Some(Some(1))));
+        assert!(lookups.0.looks.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_look_goes_on_when_the_request_that_began_it_is_cut_off() {
+        let (answer, answered) = oneshot::channel();
+        let lookups = Lookups::new(Guessing::default());
+        let asked = lookups.find(CredentialHash([1; 32]), async { answered.await.ok() });
+        assert_eq!(asked.now_or_never(), None);
+        answer.send(Some(1)).unwrap();
+        let next = lookups.find(CredentialHash([1; 32]), async { Some(Some(2)) }).await;
+        assert_eq!(next, Some(Some(2)));
+        assert!(lookups.0.looks.lock().unwrap().is_empty(), "both have ended");
     }
 
     #[tokio::test]
