@@ -101,7 +101,7 @@ struct RingKey {
     id: [u8; KEY_ID_LENGTH],
     sealing: SecretBox<[u8; 32]>,
     /// Keyed already, because keying is two of the five blocks that are hashed to judge a credential. In a
-    /// box, so that no copy stays behind where it was moved from.
+    /// box, so that moving the ring leaves no copy behind.
     credentials: Box<Hmac<Sha256>>,
 }
 

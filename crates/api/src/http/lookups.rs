@@ -10,10 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::Shared;
 use settle_domain::credential::CredentialHash;
 use settle_store::StoreResult;
-use tokio::sync::oneshot::{self, Receiver, Sender};
+use tokio::sync::watch::{self, Receiver, Sender};
 use tokio::time::timeout;
 
 use super::guesses::Guesses;
@@ -27,8 +26,8 @@ const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a look found; `None` when it failed or took too long.
 type Found<T> = Option<Option<T>>;
-/// A look that many requests can wait for.
-type Look<T> = Shared<Receiver<Found<T>>>;
+/// A look that many requests can wait for; `None` until it has ended.
+type Look<T> = Receiver<Option<Found<T>>>;
 
 /// The looks of one credential: one that has begun, and one that begins when the first has ended.
 struct Looks<T> {
@@ -91,25 +90,25 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
     where
         F: Future<Output = Option<Option<T>>> + Send + 'static,
     {
-        let (found, turn) = {
+        let (next, turn) = {
             let mut all = self.0.looks.lock().unwrap_or_else(PoisonError::into_inner);
             let looks = all.entry(hash).or_insert(Looks { begun: None, next: None });
             if let Some(next) = &looks.next {
                 (next.clone(), None)
             } else {
-                let (tell, found) = oneshot::channel();
-                let found = found.shared();
-                looks.next = Some(found.clone());
-                (found, Some(self.clone().take_turn(hash, looks.begun.clone(), look, tell)))
+                let (tell, next) = watch::channel(None);
+                looks.next = Some(next.clone());
+                (next, Some(self.clone().take_turn(hash, looks.begun.clone(), look, tell)))
             }
         };
         if let Some(turn) = turn {
             let mut turn = Box::pin(turn);
-            if turn.as_mut().now_or_never().is_none() {
-                tokio::spawn(turn);
+            if let Some(found) = turn.as_mut().now_or_never() {
+                return found;
             }
+            tokio::spawn(turn);
         }
-        found.await.ok().flatten()
+        ended(next).await
     }
 
     /// Looks when the look before has ended, tells those who wait, and leaves nothing behind.
@@ -118,20 +117,21 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
         hash: CredentialHash,
         before: Option<Look<T>>,
         look: F,
-        tell: Sender<Found<T>>,
-    ) where
+        tell: Sender<Option<Found<T>>>,
+    ) -> Found<T>
+    where
         F: Future<Output = Option<Option<T>>> + Send,
     {
         if let Some(before) = before {
             // Whatever it found.
-            let _ = before.await;
+            ended(before).await;
         }
         self.change(hash, |looks| looks.begun = looks.next.take());
         let look = timeout(LOOK_TIMEOUT, AssertUnwindSafe(look).catch_unwind());
         let found = look.await.ok().and_then(Result::ok).flatten();
         self.change(hash, |looks| looks.begun = None);
-        // Those who asked may be gone.
-        let _ = tell.send(found);
+        tell.send_replace(Some(found.clone()));
+        found
     }
 
     fn change(&self, hash: CredentialHash, change: impl FnOnce(&mut Looks<T>)) {
@@ -143,6 +143,12 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
             }
         }
     }
+}
+
+/// Waits for the end of a look; gives `None` when it failed.
+async fn ended<T: Clone>(mut look: Look<T>) -> Found<T> {
+    let ended = look.wait_for(Option::is_some).await.ok()?;
+    ended.clone().flatten()
 }
 
 #[cfg(test)]
@@ -208,14 +214,65 @@ mod tests {
 
     #[tokio::test]
     async fn a_look_goes_on_when_the_request_that_began_it_is_cut_off() {
-        let (answer, answered) = oneshot::channel();
+        let (answers, ended) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
         let lookups = Lookups::new(Guessing::default());
-        let asked = lookups.find(CredentialHash([1; 32]), async { answered.await.ok() });
-        assert_eq!(asked.now_or_never(), None);
-        answer.send(Some(1)).unwrap();
-        let next = lookups.find(CredentialHash([1; 32]), async { Some(Some(2)) }).await;
-        assert_eq!(next, Some(Some(2)));
-        assert!(lookups.0.looks.lock().unwrap().is_empty(), "both have ended");
+        // A look gives the number of looks that have ended before it.
+        let ask = || {
+            let (answers, ended) = (answers.clone(), ended.clone());
+            let look = async move {
+                answers.acquire().await.unwrap().forget();
+                Some(Some(ended.fetch_add(1, Ordering::SeqCst)))
+            };
+            lookups.find(CredentialHash([1; 32]), look)
+        };
+        assert_eq!(ask().now_or_never(), None);
+        // The second is cut off before its look begins, and the third has joined it.
+        let mut second = Box::pin(ask());
+        assert_eq!(second.as_mut().now_or_never(), None);
+        let mut third = Box::pin(ask());
+        assert_eq!(third.as_mut().now_or_never(), None);
+        drop(second);
+        answers.add_permits(2);
+        assert_eq!(third.await, Some(Some(1)), "after the first look, and instead of a third one");
+        assert_eq!((ended.load(Ordering::SeqCst), answers.available_permits()), (2, 0));
+        assert!(lookups.0.looks.lock().unwrap().is_empty());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn nobody_is_answered_by_a_look_that_began_before_it_asked_and_nobody_is_forgotten() {
+        let (lookups, now) = (Lookups::new(Guessing::default()), Arc::new(AtomicUsize::new(0)));
+        let ask = |number: usize| {
+            let (lookups, now) = (lookups.clone(), now.clone());
+            async move {
+                let asked = now.fetch_add(1, Ordering::SeqCst);
+                let look = async move {
+                    let began = now.load(Ordering::SeqCst);
+                    // Some looks end at once, some wait.
+                    for _ in 0..number % 3 {
+                        tokio::task::yield_now().await;
+                    }
+                    Some(Some(began))
+                };
+                let find = lookups.find(CredentialHash([1; 32]), look);
+                if number.is_multiple_of(5) {
+                    // It is cut off, unless it is answered at once.
+                    return find.now_or_never().is_none_or(|found| found.flatten().unwrap() > asked);
+                }
+                find.await.flatten().unwrap() > asked
+            }
+        };
+        for round in 0..200 {
+            let asked: Vec<_> = (0..32).map(|number| tokio::spawn(ask(round + number))).collect();
+            for answered in asked {
+                let answered = timeout(LOOK_TIMEOUT, answered).await.expect("nobody waits for ever");
+                assert!(answered.unwrap(), "it began after the request came");
+            }
+        }
+        // The looks of those that were cut off go on, and the last one answers this.
+        assert!(ask(1).await);
+        while !lookups.0.looks.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
     }
 
     #[tokio::test]
