@@ -97,8 +97,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A time as it is printed. It allocates nothing and goes through no formatter: a page of 50 deliveries has 150
-/// of them.
+/// A time as it is printed. It allocates nothing and goes through no formatter: a page of 50 deliveries has
+/// 150 of them.
 struct Text([u8; 32]);
 
 impl Text {

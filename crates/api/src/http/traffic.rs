@@ -1,7 +1,7 @@
 //! Counts the requests, and how long they take, by method, route and status.
 //!
-//! Labels are texts: finding a metric by them costs more than counting. So each metric is found once and kept.
-//! There are few, because routes are ours and all unknown methods are one.
+//! Labels are texts: finding a metric by them costs more than counting. So each metric is found once and
+//! kept. There are few, because routes are ours and all unknown methods are one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
