@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::LazyLock;
 
 use fluent_bundle::{FluentBundle, FluentResource};
 use fluent_langneg::{LanguageIdentifier, NegotiationStrategy, negotiate_languages};
@@ -120,9 +121,16 @@ pub struct Messages {
     available: Vec<(LanguageIdentifier, Language)>,
 }
 
+static BUILT_IN: LazyLock<Result<Messages, MessagesFault>> = LazyLock::new(Messages::read);
+
 impl Messages {
-    /// Reads the embedded language files. The service does not start with an incomplete one.
-    pub fn load() -> Result<Messages, MessagesFault> {
+    /// The embedded language files, read once: the documents show a message for each of hundreds of answers.
+    /// The service does not start with an incomplete one.
+    pub fn built_in() -> Result<&'static Messages, &'static MessagesFault> {
+        BUILT_IN.as_ref()
+    }
+
+    fn read() -> Result<Messages, MessagesFault> {
         let mut texts = HashMap::new();
         let mut available = Vec::new();
         for language in Language::ALL {
@@ -140,7 +148,7 @@ impl Messages {
     /// What an error says in a language.
     #[must_use]
     pub fn text(&self, language: Language, wording: Wording) -> &str {
-        // `load` has made sure that every message is there; the code itself is the last resort.
+        // `read` has made sure that every message is there; the code itself is the last resort.
         self.texts.get(&(language, wording)).map_or(wording.code().as_str(), String::as_str)
     }
 
@@ -244,7 +252,7 @@ mod tests {
     fn the_messages_are_those_of_the_contract() {
         let contract: serde_json::Value =
             serde_json::from_str(include_str!("../../domain/tests/data/error_codes.json")).unwrap();
-        let messages = Messages::load().unwrap();
+        let messages = Messages::built_in().unwrap();
         for (row, code) in contract["codes"].as_array().unwrap().iter().zip(ErrorCode::ALL) {
             for language in Language::ALL {
                 assert_eq!(
@@ -267,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_language_is_looked_up_by_weight() {
-        let messages = Messages::load().unwrap();
+        let messages = Messages::built_in().unwrap();
         for (header, tag) in [
             ("", "en"),
             ("*", "en"),

@@ -196,7 +196,7 @@ pub(crate) fn header(description: &str) -> Header {
 /// The error as an English reader gets it.
 fn example(code: ErrorCode) -> Value {
     let message =
-        Messages::load().map(|messages| messages.text(Language::English, Wording::Of(code)).to_owned());
+        Messages::built_in().map(|messages| messages.text(Language::English, Wording::Of(code)).to_owned());
     let mut error = json!({ "code": code.as_str(), "message": message.unwrap_or_default() });
     if code == ErrorCode::ValidationFailed {
         error["fields"] = json!([{ "field": "webhook_url", "code": ErrorCode::UnsafeUrl.as_str() }]);

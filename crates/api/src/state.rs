@@ -32,7 +32,7 @@ pub struct Parts {
     /// Gives randomness.
     pub entropy: Arc<dyn Entropy>,
     /// What errors say, in every language.
-    pub messages: Arc<Messages>,
+    pub messages: &'static Messages,
     /// The bounds of one request.
     pub limits: Limits,
 }
@@ -62,7 +62,7 @@ impl ApiState {
         let envelope = Arc::new(EnvelopeState::new(
             parts.clock.clone(),
             parts.entropy.clone(),
-            parts.messages.clone(),
+            parts.messages,
             parts.limits.request_timeout,
         ));
         ApiState(Arc::new(Shared { parts, rate_limiter, keys, answers, tests, changes, envelope }))

@@ -63,9 +63,9 @@ impl Part {
 /// behind.
 async fn serve_page(file: &Path, listen: SocketAddr) -> Result<(), BenchError> {
     let page = Bytes::from(std::fs::read(file)?);
-    let messages = Messages::load().map_err(|fault| BenchError::Failed(fault.to_string()))?;
+    let messages = Messages::built_in().map_err(|fault| BenchError::Failed(fault.to_string()))?;
     let (clock, entropy) = (Arc::new(SystemClock), Arc::new(SystemEntropy));
-    let state = EnvelopeState::new(clock, entropy, Arc::new(messages), REQUEST_TIMEOUT);
+    let state = EnvelopeState::new(clock, entropy, messages, REQUEST_TIMEOUT);
     let answer = get(async move || json(page.clone()));
     let router = Router::new()
         .route("/v1/settlements", answer.clone())

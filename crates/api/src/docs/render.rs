@@ -63,11 +63,11 @@ struct Headers {
 /// Renders the page for operators, or says what is wrong with its template.
 pub(super) fn operator_page(document: &OpenApi) -> Result<String, String> {
     let reference = Reference::of(document, OPERATORS);
-    let messages = Messages::load().map_err(|fault| fault.to_string())?;
+    let messages = Messages::built_in().map_err(ToString::to_string)?;
     let page = OperatorPage {
         groups: &reference.groups,
         objects: &reference.objects,
-        codes: Codes::new(&messages, &reference.codes()),
+        codes: Codes::new(messages, &reference.codes()),
         settling: guide(&SETTLING.replace("(settling.svg)", "(docs/settling.svg)"), "settling"),
         script: SCRIPT,
     };
@@ -77,11 +77,11 @@ pub(super) fn operator_page(document: &OpenApi) -> Result<String, String> {
 /// Renders the page for merchants, or says what is wrong with its template.
 pub(super) fn page() -> Result<String, String> {
     let reference = Reference::of(&crate::openapi::document(), MERCHANTS);
-    let messages = Messages::load().map_err(|fault| fault.to_string())?;
+    let messages = Messages::built_in().map_err(ToString::to_string)?;
     let page = Page {
         groups: &reference.groups,
         objects: &reference.objects,
-        codes: Codes::new(&messages, &reference.codes()),
+        codes: Codes::new(messages, &reference.codes()),
         languages: Language::ALL.iter().map(|language| language.tag()).collect(),
         headers: Headers {
             signature: SIGNATURE_HEADER,

@@ -41,7 +41,7 @@ pub struct EnvelopeState {
     /// Gives randomness.
     pub entropy: Arc<dyn Entropy>,
     /// What errors say, in every language.
-    pub messages: Arc<Messages>,
+    pub messages: &'static Messages,
     /// How long a handler may take to answer.
     pub request_timeout: Duration,
     /// Counts the requests whose credential does not hold.
@@ -55,7 +55,7 @@ impl EnvelopeState {
     pub fn new(
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
-        messages: Arc<Messages>,
+        messages: &'static Messages,
         request_timeout: Duration,
     ) -> EnvelopeState {
         let refused = Tally::new("requests were refused for their credentials");
@@ -85,7 +85,7 @@ pub async fn envelope(State(state): State<Arc<EnvelopeState>>, request: Request,
         let mut response = answer(&state, request, next).await;
         let error = response.extensions_mut().remove::<ErrorBody>();
         if let Some(error) = &error {
-            write_error(&mut response, error, &state.messages, accept_language.as_deref());
+            write_error(&mut response, error, state.messages, accept_language.as_deref());
         }
         let (status, elapsed) = (response.status().as_u16(), started.elapsed());
         let duration_ms = elapsed.as_secs_f64() * 1_000.0;

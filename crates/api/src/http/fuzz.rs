@@ -101,7 +101,7 @@ proptest! {
 
     #[test]
     fn every_language_header_leads_to_one_of_ours(text in any_text()) {
-        let messages = Messages::load().expect("they are built in");
+        let messages = Messages::built_in().expect("they are built in");
         let tag = messages.negotiate(Some(&text)).tag();
         prop_assert!(["en", "pt-BR", "es", "de"].contains(&tag), "{}", tag);
     }

@@ -85,7 +85,7 @@ impl Setup {
             outbox: Outbox::of_service(scratch.share(), wake.clone(), clock.clone(), entropy.clone()),
             clock: self.clock.unwrap_or_else(|| clock.clone()),
             entropy: entropy.clone(),
-            messages: Arc::new(Messages::load().expect("the languages are complete")),
+            messages: Messages::built_in().expect("the languages are complete"),
             limits: self.limits,
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

@@ -158,8 +158,7 @@ impl Serve {
         draining: Arc<AtomicBool>,
     ) -> Result<(), CommandError> {
         let limits = server_limits(&context.config);
-        let messages = Messages::load().map_err(|fault| CommandError::Refused(fault.to_string()))?;
-        let messages = Arc::new(messages);
+        let messages = Messages::built_in().map_err(|fault| CommandError::Refused(fault.to_string()))?;
         let guard = settle_wiring::guard(&context.config)?;
         let transport: Arc<dyn Transport> = Arc::new(settle_wiring::sender(&context.config, guard.clone())?);
         let (sends, settles) = (self.runs(Role::Dispatch), self.runs(Role::Engine));
@@ -181,7 +180,7 @@ impl Serve {
         let standings = Standings { dispatcher: dispatching, engine: settling };
         let health = Health::new(context.store.clone(), draining, standings, recorder.clone());
         let merchants = listener.map(|listener| {
-            let state = api_state(&context, &messages, guard, transport, wake);
+            let state = api_state(&context, messages, guard, transport, wake);
             let router = router::merchant(&state, health.clone());
             tokio::spawn(server::serve(listener, router, limits.clone(), stopped(stop.clone())))
         });
@@ -268,7 +267,7 @@ pub(super) fn deaf(setting: &str, address: SocketAddr, fault: &io::Error) -> Str
 
 fn api_state(
     context: &Context,
-    messages: &Arc<Messages>,
+    messages: &'static Messages,
     guard: Guard,
     transport: Arc<dyn Transport>,
     wake: Wake,
@@ -298,14 +297,14 @@ fn api_state(
         outbox: context.service_outbox(wake),
         clock: Arc::new(SystemClock),
         entropy: Arc::new(SystemEntropy),
-        messages: messages.clone(),
+        messages,
         limits,
     })
 }
 
 fn operator_state(
     context: &Context,
-    messages: Arc<Messages>,
+    messages: &'static Messages,
     recorder: Recorder,
     (means, engine_wake): (Means, EngineWake),
     metrics: PrometheusHandle,

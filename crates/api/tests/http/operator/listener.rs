@@ -35,7 +35,7 @@ pub fn parts(store: Arc<dyn Store>) -> OperatorParts {
     let envelope = EnvelopeState::new(
         Arc::new(ManualClock::at(NOW.parse().expect("a time"))),
         Arc::new(SeededEntropy::new(1)),
-        Arc::new(Messages::load().expect("the languages are complete")),
+        Messages::built_in().expect("the languages are complete"),
         limits.request_timeout,
     );
     let engine_wake = EngineWake::default();
