@@ -119,6 +119,8 @@ settle_store::statements! {
     cold "asked at start-up" MIGRATIONS_TABLE = "
         SELECT count(*) FROM pg_class WHERE oid = to_regclass('_sqlx_migrations')";
     cold "asked at start-up" MIGRATIONS_APPLIED = "SELECT count(*) FROM _sqlx_migrations WHERE success";
+    cold "asked at start-up" MIGRATIONS_TAKEN = "
+        SELECT version, checksum, success FROM _sqlx_migrations ORDER BY version";
     cold "every few seconds" RIGHTS_MISSING = "
         SELECT needed.what || ' ' || quote_ident(relname) FROM pg_class
         CROSS JOIN (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS needed (what)
@@ -212,6 +214,26 @@ impl PostgresStore {
         }
     }
 
+    /// Whether the database knows of steps at all.
+    async fn has_steps(&self) -> StoreResult<bool> {
+        let tables: i64 =
+            sqlx::query_scalar(MIGRATIONS_TABLE).fetch_one(&self.pool).await.map_err(store_error)?;
+        Ok(tables > 0)
+    }
+
+    /// Whether every step has been taken, as it is here, and no other. Then a start needs neither the
+    /// migrator's lock nor a connection for it.
+    async fn is_migrated(&self) -> StoreResult<bool> {
+        if !self.has_steps().await? {
+            return Ok(false);
+        }
+        let taken: Vec<(i64, Vec<u8>, bool)> =
+            sqlx::query_as(MIGRATIONS_TAKEN).fetch_all(&self.pool).await.map_err(store_error)?;
+        let steps = migrations::migrator();
+        let steps = steps.iter().map(|step| (step.version, &*step.checksum, true));
+        Ok(steps.eq(taken.iter().map(|(version, checksum, success)| (*version, &**checksum, *success))))
+    }
+
     fn transaction(&self, manner: Manner) -> Box<dyn Tx> {
         Box::new(PostgresTx {
             number: TxNumber::next(),
@@ -259,6 +281,10 @@ impl Store for PostgresStore {
     }
 
     async fn migrate(&self) -> StoreResult<()> {
+        // Whatever keeps it from being known, the migrator says it.
+        if self.is_migrated().await.unwrap_or(false) {
+            return Ok(());
+        }
         // The migrator holds an advisory lock, so that nodes that start together take turns. A step, and the
         // wait for another node's steps, may take any time: the session's limits are for requests.
         let pool = PgPoolOptions::new().max_connections(1).acquire_timeout(START_TIMEOUT);
@@ -277,10 +303,8 @@ impl Store for PostgresStore {
     }
 
     async fn migrations_pending(&self) -> StoreResult<usize> {
-        let all = migrations::migrator().iter().count();
-        let table: i64 =
-            sqlx::query_scalar(MIGRATIONS_TABLE).fetch_one(&self.pool).await.map_err(store_error)?;
-        if table == 0 {
+        let all = migrations::COUNT;
+        if !self.has_steps().await? {
             return Ok(all);
         }
         let applied: i64 =

@@ -3,9 +3,11 @@
 use sqlx::SqlSafeStr;
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 
+/// How many steps there are.
+pub(crate) const COUNT: usize = 18;
 /// A new step gets the next number and the same name in both backends. A released step never changes, not
 /// even in a comment: the database knows its checksum.
-const FILES: [(i64, &str, &str); 18] = [
+const FILES: [(i64, &str, &str); COUNT] = [
     (1, "merchants", include_str!("../migrations/0001_merchants.sql")),
     (2, "settlements", include_str!("../migrations/0002_settlements.sql")),
     (3, "deliveries", include_str!("../migrations/0003_deliveries.sql")),
@@ -28,7 +30,7 @@ const FILES: [(i64, &str, &str); 18] = [
 
 /// All steps.
 pub(crate) fn migrator() -> Migrator {
-    migrator_to(FILES.len())
+    migrator_to(COUNT)
 }
 
 /// The first steps.

@@ -68,3 +68,36 @@ async fn pay_ins_that_an_earlier_version_has_recorded_are_found() {
     session(&url).await.execute(earlier).await.unwrap();
     a_pay_in_that_was_recorded_by_hand_is_no_payment(&store).await;
 }
+
+/// A start looks first whether there is anything to do. What is not as it should be, the migrator refuses.
+#[tokio::test]
+async fn steps_that_are_not_those_of_this_version_are_refused() {
+    let url = scratch_url().await;
+    let store = PostgresStore::new(&url, 2).unwrap();
+    store.migrate().await.unwrap();
+    store.migrate().await.unwrap();
+    for (change, back, words) in [
+        (
+            "UPDATE _sqlx_migrations SET checksum = checksum || 'x' WHERE version = 3",
+            "UPDATE _sqlx_migrations SET checksum = substr(checksum, 1, 48) WHERE version = 3",
+            "migration 3 was previously applied but has been modified",
+        ),
+        (
+            "UPDATE _sqlx_migrations SET success = false WHERE version = 18",
+            "UPDATE _sqlx_migrations SET success = true",
+            "migration 18 is partially applied",
+        ),
+        (
+            "INSERT INTO _sqlx_migrations SELECT 999, '', now(), true, 'x', 1",
+            "DELETE FROM _sqlx_migrations WHERE version = 999",
+            "later version",
+        ),
+    ] {
+        session(&url).await.execute(change).await.unwrap();
+        let refused = store.migrate().await.unwrap_err();
+        let said = std::error::Error::source(&refused).map_or(refused.to_string(), ToString::to_string);
+        assert!(said.contains(words), "{change}: {said}");
+        session(&url).await.execute(back).await.unwrap();
+        store.migrate().await.unwrap();
+    }
+}

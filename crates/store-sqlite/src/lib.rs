@@ -205,6 +205,11 @@ impl Store for SqliteStore {
     }
 
     async fn migrate(&self) -> StoreResult<()> {
+        // A start with nothing to do needs no lock, and no connection that nobody uses afterwards: the only
+        // one, when it closes, brings the whole journal into the file.
+        if self.migrations_pending().await? == 0 {
+            return Ok(());
+        }
         let _lock = self.migration_lock().await?;
         let mut file = aside(|| self.connections.open(Purpose::Migrate))?;
         // After each step the caller can be cancelled.
