@@ -3,9 +3,11 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use settle_engine::life::Means;
+use settle_engine::metrics::count;
 use settle_engine::pauses;
 use settle_engine::providers::Providers;
 use settle_engine::reconcile::Reconciler;
@@ -27,6 +29,9 @@ use tokio::task::JoinHandle;
 
 use super::stopped;
 use crate::commands::CommandError;
+
+/// How long those who work beside wait for a keeper that gets no answer: they may get one.
+const KEEPER_AWAITED: Duration = Duration::from_secs(1);
 
 /// A worker with its keeper, and where the keeper stands.
 pub(super) type Working = (JoinHandle<()>, watch::Receiver<Standing>);
@@ -54,8 +59,8 @@ pub(super) fn dispatch(
     let dispatcher = settle_wiring::dispatcher(&context.config, parts);
     let standing = keeper.standing();
     let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
-    let clearer = tokio::spawn(vital(clearer.run(stopped(stop.clone()))));
-    let finisher = tokio::spawn(vital(finisher.run(stopped(stop.clone()))));
+    let clearer = beside(&standing, &stop, clearer.run(stopped(stop.clone())));
+    let finisher = beside(&standing, &stop, finisher.run(stopped(stop.clone())));
     let keeper = tokio::spawn(vital(keeper.run()));
     let running = tokio::spawn(async move {
         vital(dispatcher.run(tenancy, stopped(stop))).await;
@@ -112,13 +117,9 @@ pub(super) fn engine(
     let watch = Watch::new(store.clone(), providers.clone(), Arc::new(SystemClock), Arc::new(SystemEntropy));
     let reconciler = Reconciler::new(means.clone(), wake.clone(), Arc::new(SystemEntropy));
     let beside = [
-        tokio::spawn(vital(reconciler.run(stopped(stop.clone())))),
-        tokio::spawn(vital(watch.run(stopped(stop.clone())))),
-        tokio::spawn(vital(settle_engine::metrics::count(
-            store.clone(),
-            Arc::new(SystemClock),
-            stopped(stop.clone()),
-        ))),
+        beside(&standing, &stop, reconciler.run(stopped(stop.clone()))),
+        beside(&standing, &stop, watch.run(stopped(stop.clone()))),
+        beside(&standing, &stop, count(store.clone(), Arc::new(SystemClock), stopped(stop.clone()))),
     ];
     let (known, are_known) = oneshot::channel();
     let tell = move || {
@@ -162,6 +163,26 @@ async fn introduce(providers: Providers) {
     }
 }
 
+/// Starts a part that works beside a keeper's tenant, when the keeper knows where it stands. At a start what
+/// merchants wait for comes first: were all to ask the database at once, each would make a connection of its
+/// own, and the first answers would come last.
+fn beside(
+    standing: &watch::Receiver<Standing>,
+    stop: &watch::Receiver<bool>,
+    part: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    let (mut standing, stop) = (standing.clone(), stop.clone());
+    tokio::spawn(async move {
+        let known = standing.wait_for(|standing| !matches!(standing, Standing::Starting(_)));
+        tokio::select! {
+            biased;
+            () = stopped(stop) => return,
+            _ = tokio::time::timeout(KEEPER_AWAITED, known) => {}
+        }
+        vital(part).await;
+    })
+}
+
 /// Runs a part without which the service would only seem alive. If it panics, the process ends, so that its
 /// supervisor starts it again.
 async fn vital(part: impl Future<Output = ()> + Send) {
@@ -178,12 +199,12 @@ fn give_up() {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use settle_store::conformance::ScratchStore;
     use settle_testing::virtual_time::pass;
     use settle_wiring::config;
     use tempfile::TempDir;
+    use tokio::sync::oneshot::error::TryRecvError;
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -212,5 +233,36 @@ mod tests {
         standing.wait_for(|standing| *standing == Standing::Present).await.unwrap();
         stop.send(true).unwrap();
         running.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_works_beside_begins_when_the_keeper_stands_or_gets_no_answer() {
+        let starting = || watch::channel(Standing::Starting(Instant::now()));
+        let (_running, going_on) = watch::channel(false);
+        let begun = |standing: &watch::Receiver<Standing>, stop: &watch::Receiver<bool>| {
+            let (begun, has_begun) = oneshot::channel();
+            drop(beside(standing, stop, async { begun.send(()).unwrap() }));
+            has_begun
+        };
+        let (keeper, standing) = starting();
+        let mut told = begun(&standing, &going_on);
+        pass(KEEPER_AWAITED / 2).await;
+        assert_eq!(told.try_recv(), Err(TryRecvError::Empty));
+        keeper.send(Standing::Absent(Instant::now())).unwrap();
+        pass(Duration::from_millis(1)).await;
+        assert_eq!(told.try_recv(), Ok(()));
+
+        let (_silent, standing) = starting();
+        let mut untold = begun(&standing, &going_on);
+        pass(KEEPER_AWAITED / 2).await;
+        assert_eq!(untold.try_recv(), Err(TryRecvError::Empty));
+        pass(KEEPER_AWAITED).await;
+        assert_eq!(untold.try_recv(), Ok(()));
+
+        let (stop, stopping) = watch::channel(false);
+        let mut stopped = begun(&standing, &stopping);
+        stop.send(true).unwrap();
+        pass(2 * KEEPER_AWAITED).await;
+        assert_eq!(stopped.try_recv(), Err(TryRecvError::Closed));
     }
 }
