@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use axum::response::Redirect;
 use axum::routing::get;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -26,8 +25,8 @@ use settle_store::Store;
 
 use crate::docs;
 use crate::error::ApiError;
-use crate::health::{self, Health};
-use crate::http::{EnvelopeState, Lookups, envelope};
+use crate::health::Health;
+use crate::http::{EnvelopeState, Lookups};
 
 mod authentication;
 mod corridors;
@@ -100,8 +99,8 @@ impl std::ops::Deref for OperatorState {
     }
 }
 
-/// The operator API, `/openapi.json`, `/docs`, to which `/` leads, `/healthz`, `/readyz` and `/metrics`.
-pub(crate) fn router(state: &OperatorState) -> Router {
+/// The operator API, `/openapi.json`, `/docs`, to which `/` leads, and `/metrics`.
+pub(crate) fn routes() -> Router<OperatorState> {
     let (operations, _) = operations().split_for_parts();
     let (open, _) = open().split_for_parts();
     open.route("/openapi.json", get(document::serve))
@@ -111,10 +110,6 @@ pub(crate) fn router(state: &OperatorState) -> Router {
         .route("/docs/settling.svg", get(docs::settling))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .merge(operations.method_not_allowed_fallback(known_route))
-        .with_state(state.clone())
-        .merge(health::router(state.health.clone().for_operators()))
-        .fallback(async || ApiError::NotFound)
-        .layer(from_fn_with_state(Arc::new(state.envelope.clone()), envelope))
 }
 
 /// Answers a known path with an unknown method. `Operator` judges the token first, as on every known path.

@@ -1,5 +1,7 @@
 //! What each listener serves.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::response::Redirect;
@@ -8,14 +10,41 @@ use axum::routing::get;
 use crate::authentication::Caller;
 use crate::error::ApiError;
 use crate::health::{self, Health};
-use crate::http::envelope;
+use crate::http::{EnvelopeState, envelope};
 use crate::operations::operations;
 use crate::operator::OperatorState;
 use crate::state::ApiState;
 use crate::{docs, openapi};
 
-/// The merchant API: its operations, `/openapi.json`, `/docs`, to which `/` leads, `/healthz` and `/readyz`.
-pub fn merchant(state: &ApiState, health: Health) -> Router {
+/// The routes of both listeners, before there is a state that they can reach. Making them takes milliseconds:
+/// each operation describes itself for the document. A service makes them while its store opens.
+pub struct Routes {
+    merchants: Router<ApiState>,
+    operators: Router<OperatorState>,
+}
+
+impl Routes {
+    /// All routes.
+    #[must_use]
+    pub fn make() -> Routes {
+        Routes { merchants: merchants(), operators: crate::operator::routes() }
+    }
+
+    /// The merchant API.
+    pub fn merchants(&self, state: &ApiState, health: Health) -> Router {
+        let routes = self.merchants.clone().with_state(state.clone());
+        listener(routes, health, state.envelope())
+    }
+
+    /// The operator's listener.
+    pub fn operators(&self, state: &OperatorState) -> Router {
+        let routes = self.operators.clone().with_state(state.clone());
+        listener(routes, state.health.clone().for_operators(), Arc::new(state.envelope.clone()))
+    }
+}
+
+/// The operations of the merchant API, `/openapi.json`, and `/docs`, to which `/` leads.
+fn merchants() -> Router<ApiState> {
     let (operations, _) = operations().split_for_parts();
     let public = Router::new()
         .route("/", get(async || Redirect::temporary("/docs")))
@@ -23,18 +52,15 @@ pub fn merchant(state: &ApiState, health: Health) -> Router {
         .route("/docs", get(docs::page))
         .route("/docs/style.css", get(docs::style))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed);
-    operations
-        .method_not_allowed_fallback(known_route)
-        .merge(public)
-        .with_state(state.clone())
-        .merge(health::router(health))
-        .fallback(async || ApiError::NotFound)
-        .layer(from_fn_with_state(state.envelope(), envelope))
+    operations.method_not_allowed_fallback(known_route).merge(public)
 }
 
-/// The operator's listener.
-pub fn operator(state: &OperatorState) -> Router {
-    crate::operator::router(state)
+/// What every listener has around its routes: `/healthz`, `/readyz` and the envelope.
+fn listener(routes: Router, health: Health, state: Arc<EnvelopeState>) -> Router {
+    routes
+        .merge(health::router(health))
+        .fallback(async || ApiError::NotFound)
+        .layer(from_fn_with_state(state, envelope))
 }
 
 /// Answers a known path with an unknown method. `Caller` judges the key first, as on every known path:

@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use settle_api::server::{self, ServerLimits};
-use settle_api::{ApiState, Limits, Messages, router};
+use settle_api::{ApiState, Limits, Messages, Routes};
 use settle_domain::credential::{Credential, CredentialKind, Holder};
 use settle_domain::ids::{KeyId, MerchantId};
 use settle_domain::seams::{Clock, ManualClock, SeededEntropy};
@@ -94,7 +94,7 @@ impl Setup {
         let (health, _) = crate::operator::health(scratch.share(), None);
         let served = tokio::spawn(server::serve(
             listener,
-            router::merchant(&state, health),
+            Routes::make().merchants(&state, health),
             self.server,
             until(stopped),
         ));

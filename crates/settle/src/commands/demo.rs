@@ -18,7 +18,7 @@ use tokio::sync::{oneshot, watch};
 use super::CommandError;
 use super::access::Access;
 use super::serve::dev::wanted_or_free;
-use super::serve::{Bound, Serve, start_metrics, stop_signal, stopped};
+use super::serve::{Bound, Prepared, Serve, stop_signal, stopped};
 use crate::logging;
 
 mod operator;
@@ -66,8 +66,8 @@ impl Demo {
         logging::start(&config)?;
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone(), Duration::ZERO)?;
-        let metrics = start_metrics()?;
-        let context = Context::open(config, User::Service).await?;
+        let opened = async { Ok(Context::open(config, User::Service).await?) };
+        let (prepared, context) = tokio::try_join!(Prepared::make(), opened)?;
         let town = Town::build(&context).await?;
         let good_shop = town.shops[0].merchant_id;
         let access = Access::make(&context, good_shop, "demo", api_address, operator_address).await?;
@@ -78,7 +78,7 @@ impl Demo {
         let (end, ending) = watch::channel(false);
         let (is_ready, ready) = oneshot::channel();
         let bound = Bound { api: Some(api), operator: Some(operator) };
-        let service = Serve::on(bound, is_ready).serve(context, metrics, Wake::default(), ending, draining);
+        let service = Serve::on(bound, is_ready).serve(context, prepared, Wake::default(), ending, draining);
         let stopping = async {
             tokio::select! {
                 () = stopped(stop) => {}

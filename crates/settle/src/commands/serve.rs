@@ -19,7 +19,7 @@ use rustix::process::{Resource, Rlimit};
 use settle_api::http::{EnvelopeState, Lookups, Proxies};
 use settle_api::server::{self, ServerLimits};
 use settle_api::{
-    ApiState, Guessing, Health, Limits, Messages, OperatorParts, OperatorState, Parts, Standings, router,
+    ApiState, Guessing, Health, Limits, Messages, OperatorParts, OperatorState, Parts, Routes, Standings,
 };
 use settle_engine::life::Means;
 use settle_engine::wake::EngineWake;
@@ -33,7 +33,7 @@ use settle_wiring::{Context, User, WiringError};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::CommandError;
 
@@ -120,9 +120,9 @@ impl Serve {
         }
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone(), config.shutdown.delay)?;
-        let metrics = start_metrics()?;
-        let context = tokio::select! {
-            context = self.open(config) => context?,
+        let opened = async { tokio::try_join!(Prepared::make(), self.open(config)) };
+        let (prepared, context) = tokio::select! {
+            opened = opened => opened?,
             () = stopped(stop.clone()) => return Ok(()),
         };
         let access = match &development {
@@ -131,7 +131,7 @@ impl Serve {
         };
         let (is_ready, ready) = oneshot::channel();
         self.ready = Some(is_ready);
-        let served = self.serve(context, metrics, Wake::default(), stop, draining);
+        let served = self.serve(context, prepared, Wake::default(), stop, draining);
         tokio::try_join!(served, dev::announce(access, ready)).map(drop)
     }
 
@@ -152,7 +152,7 @@ impl Serve {
     pub(super) async fn serve(
         mut self,
         context: Context,
-        metrics: PrometheusHandle,
+        prepared: Prepared,
         wake: Wake,
         stop: watch::Receiver<bool>,
         draining: Arc<AtomicBool>,
@@ -181,13 +181,13 @@ impl Serve {
         let health = Health::new(context.store.clone(), draining, standings, recorder.clone());
         let merchants = listener.map(|listener| {
             let state = api_state(&context, messages, guard, transport, wake);
-            let router = router::merchant(&state, health.clone());
+            let router = prepared.routes.merchants(&state, health.clone());
             tokio::spawn(server::serve(listener, router, limits.clone(), stopped(stop.clone())))
         });
         let drained = drained(stop, merchants, dispatcher, engine);
         if let Some(recorder) = recorder {
             let engine = (means, engine_wake);
-            let state = operator_state(&context, messages, recorder, engine, metrics, health)?;
+            let state = operator_state(&context, messages, recorder, engine, prepared.metrics, health)?;
             let (bound, address) = (self.bound.operator.take(), context.config.operator.listen);
             let listener = listen(bound, "operator.listen", address)?;
             tracing::info!(address = %listener.local_addr()?, "the operator's listener listens");
@@ -200,7 +200,8 @@ impl Serve {
                 connections_per_source: OPERATOR_CONNECTIONS_PER_SOURCE,
                 ..limits
             };
-            server::serve(listener, router::operator(&state), limits, drained).await;
+            let router = prepared.routes.operators(&state);
+            server::serve(listener, router, limits, drained).await;
         } else {
             drained.await;
         }
@@ -339,8 +340,27 @@ fn guessing(config: &Config) -> Guessing {
     Guessing { per_second, burst: config.api.wrong_credentials_burst }
 }
 
+/// What a service needs besides its store.
+pub(super) struct Prepared {
+    metrics: PrometheusHandle,
+    routes: Routes,
+}
+
+impl Prepared {
+    pub(super) async fn make() -> Result<Prepared, CommandError> {
+        // Before anything else runs: their clock spins until it has compared the processor's counter with the
+        // system's time, alone for some milliseconds, beside others for up to 200.
+        let metrics = start_metrics()?;
+        // Beside the store, which opens meanwhile: it takes as long.
+        let routes = spawn_blocking(Routes::make).await;
+        let routes =
+            routes.map_err(|fault| CommandError::Refused(format!("the service cannot start: {fault}")))?;
+        Ok(Prepared { metrics, routes })
+    }
+}
+
 /// Starts the metrics, before anything listens, so that every request is counted.
-pub(super) fn start_metrics() -> Result<PrometheusHandle, CommandError> {
+fn start_metrics() -> Result<PrometheusHandle, CommandError> {
     let durations = Matcher::Suffix("_seconds".to_owned());
     let recorder = PrometheusBuilder::new().set_buckets_for_metric(durations, &LATENCY_BUCKETS);
     let metrics = recorder.and_then(PrometheusBuilder::install_recorder);

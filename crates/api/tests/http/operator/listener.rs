@@ -8,7 +8,7 @@ use std::time::Duration;
 use metrics_exporter_prometheus::PrometheusBuilder;
 use settle_api::http::{EnvelopeState, Lookups};
 use settle_api::server::{self, ServerLimits};
-use settle_api::{Health, Limits, Messages, OperatorParts, OperatorState, Standings, router};
+use settle_api::{Health, Limits, Messages, OperatorParts, OperatorState, Routes, Standings};
 use settle_domain::operation::Backoff;
 use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_engine::life::{Corridors, Means};
@@ -96,7 +96,7 @@ impl Listener {
     pub async fn start(parts: OperatorParts) -> Listener {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a listener has an address");
-        let router = router::operator(&OperatorState::new(parts));
+        let router = Routes::make().operators(&OperatorState::new(parts));
         tokio::spawn(server::serve(listener, router, ServerLimits::default(), std::future::pending()));
         Listener { address }
     }
