@@ -84,6 +84,13 @@ struct Session {
     idle_since: Instant,
 }
 
+impl Session {
+    fn new(connection: PgConnection) -> Session {
+        let now = Instant::now();
+        Session { connection, made_at: now, idle_since: now }
+    }
+}
+
 /// Shows nothing: the options hold the password.
 impl fmt::Debug for Connections {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -130,6 +137,15 @@ impl Connections {
         self.0.idle().sessions.clear();
     }
 
+    /// Makes a connection within the time that a start has, which is longer than a request's, and keeps it
+    /// for the first caller.
+    pub(crate) async fn make_first(&self, limit: Duration) -> Result<(), Error> {
+        let permit = self.0.all.clone().acquire_owned().await.map_err(|_| Error::PoolClosed)?;
+        let connection = limited(limit, self.0.hosts.connect()).await?;
+        drop(Loan::new(self.clone(), Session::new(connection), permit));
+        Ok(())
+    }
+
     async fn lend(&self) -> Result<Loan, Error> {
         let permit = self.0.all.clone().acquire_owned().await.map_err(|_| Error::PoolClosed)?;
         while let Some(mut session) = self.0.take_idle() {
@@ -145,13 +161,10 @@ impl Connections {
             return Err(did_not_answer());
         }
         let connection = limited(self.0.limits.connect, self.0.hosts.connect()).await;
-        let now = Instant::now();
         if connection.as_ref().is_err_and(is_late) {
-            self.0.idle().away_until = now + AWAY;
+            self.0.idle().away_until = Instant::now() + AWAY;
         }
-        let connection = connection?;
-        let session = Session { connection, made_at: now, idle_since: now };
-        Ok(Loan::new(self.clone(), session, permit))
+        Ok(Loan::new(self.clone(), Session::new(connection?), permit))
     }
 
     async fn lend_to_transaction(&self) -> Result<Loan, Error> {

@@ -58,7 +58,7 @@ pub mod testing;
 use connections::{Connections, Transaction};
 use error::store_error;
 use hosts::Hosts;
-use manners::{Limits, Manner, limited};
+use manners::{Limits, Manner, is_late, limited};
 use queue::Signs;
 
 /// The table of the migrations that were applied. The service reads it; who migrates owns it.
@@ -116,6 +116,7 @@ settle_store::statements! {
         UPDATE queue_shards SET keeper_id = keeper_id WHERE shard = (
             SELECT shard FROM queue_shards ORDER BY shard LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
         )";
+    cold "asked at start-up" IS_WRITABLE = "SELECT current_setting('transaction_read_only') = 'off'";
     cold "asked at start-up" MIGRATIONS_TABLE = "
         SELECT count(*) FROM pg_class WHERE oid = to_regclass('_sqlx_migrations')";
     cold "asked at start-up" MIGRATIONS_APPLIED = "SELECT count(*) FROM _sqlx_migrations WHERE success";
@@ -221,10 +222,12 @@ impl PostgresStore {
         Ok(tables > 0)
     }
 
-    /// Whether every step has been taken, as it is here, and no other. Then a start needs neither the
-    /// migrator's lock nor a connection for it.
+    /// Whether every step has been taken, as it is here, and no other, in a database that accepts writes.
+    /// Then a start needs neither the migrator's lock nor a connection for it, nor the right to make tables.
     async fn is_migrated(&self) -> StoreResult<bool> {
-        if !self.has_steps().await? {
+        let is_writable = sqlx::query_scalar(IS_WRITABLE).fetch_one(&self.pool);
+        let is_writable: bool = is_writable.await.map_err(store_error)?;
+        if !is_writable || !self.has_steps().await? {
             return Ok(false);
         }
         let taken: Vec<(i64, Vec<u8>, bool)> =
@@ -281,9 +284,12 @@ impl Store for PostgresStore {
     }
 
     async fn migrate(&self) -> StoreResult<()> {
-        // Whatever keeps it from being known, the migrator says it.
-        if self.is_migrated().await.unwrap_or(false) {
-            return Ok(());
+        match self.pool.make_first(START_TIMEOUT).await {
+            // If this cannot be found out, the migrator says why.
+            Ok(()) if self.is_migrated().await.unwrap_or(false) => return Ok(()),
+            Err(fault) if is_late(&fault) => return Err(store_error(fault)),
+            // A server that refuses may be starting: the migrator tries again.
+            _ => {}
         }
         // The migrator holds an advisory lock, so that nodes that start together take turns. A step, and the
         // wait for another node's steps, may take any time: the session's limits are for requests.

@@ -75,3 +75,16 @@ async fn a_database_that_refuses_is_unavailable_at_once() {
     }
     assert_eq!(last, [Some(ErrorKind::ConnectionRefused); 2]);
 }
+
+/// A process that starts waits for a server that starts as well, whoever has given up on it before.
+#[tokio::test]
+async fn a_server_that_answers_late_is_found_by_a_start() {
+    let (proxy, store, _) = store().await;
+    proxy.hang();
+    let _on_idle_ones = tokio::join!(store.ping(), store.ping(), store.ping());
+    store.ping().await.expect_err("no connection can be made");
+    proxy.pass();
+    store.ping().await.expect_err("the server counts as away");
+    store.migrate().await.unwrap();
+    store.ping().await.unwrap();
+}

@@ -12,10 +12,10 @@ async fn missing_rights_are_named() {
     let url = scratch_url().await;
     PostgresStore::new(&url, 1).unwrap().migrate().await.unwrap();
     let schema = url.rsplit('=').next().unwrap();
-    let (limited, role) = limited_url(&url).await;
+    let (limited_url, role) = limited_url(&url).await;
     let mut owner = session(&url).await;
     let mut run = async |sql: String| owner.execute(AssertSqlSafe(sql)).await.map(drop).unwrap();
-    let limited = PostgresStore::new(&limited, 1).unwrap();
+    let limited = PostgresStore::new(&limited_url, 1).unwrap();
     let refused = limited.migrations_pending().await.unwrap_err();
     let words = "database_grant_missing: permission denied for table _sqlx_migrations: settle doctor names the rights \
          that the role lacks";
@@ -31,6 +31,11 @@ async fn missing_rights_are_named() {
     assert!(!missing.iter().any(|missing| missing.starts_with("SELECT")), "{missing:?}");
     run(format!("GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO {role}")).await;
     assert_eq!(limited.rights_missing().await.unwrap(), Vec::<String>::new());
+    limited.migrate().await.expect("with nothing to do, nobody needs the right to make tables");
+    run(format!("ALTER ROLE {role} SET default_transaction_read_only = on")).await;
+    limited.close().await;
+    let limited = PostgresStore::new(&limited_url, 1).unwrap();
+    limited.migrate().await.expect_err("it accepts no writes");
     limited.close().await;
     run(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
 }
