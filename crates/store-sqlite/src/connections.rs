@@ -371,21 +371,36 @@ fn journal_pages(free_bytes: i64) -> i64 {
     (free_bytes / JOURNAL_SHARE / PAGE_BYTES).clamp(JOURNAL_PAGES_MIN, JOURNAL_PAGES_MAX)
 }
 
+/// Gives the file a journal of its own, if it has none: without one a commit would have to wait for readers.
+/// On a new file two processes can meet, each of which waits for the other; SQLite then refuses one of them
+/// without asking whether to try again.
+fn keep_journal(connection: &Connection) -> rusqlite::Result<()> {
+    let started = Instant::now();
+    loop {
+        let kept = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| {
+            let mode: String = row.get(0)?;
+            if mode == "wal" {
+                Ok(())
+            } else {
+                Err(fault(SQLITE_CANTOPEN, "it cannot have a journal of its own"))
+            }
+        });
+        match kept {
+            Err(refused) if is_busy(&refused) && started.elapsed() < TURN_TIMEOUT => {
+                wait_for_others(0);
+            }
+            kept => return kept,
+        }
+    }
+}
+
 fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_handler(Some(wait_for_others))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-    // Without WAL a commit would have to wait for readers.
-    connection.pragma_update_and_check(None, "journal_mode", "wal", |row| {
-        let mode: String = row.get(0)?;
-        if mode == "wal" {
-            Ok(())
-        } else {
-            Err(fault(SQLITE_CANTOPEN, "it cannot have a journal of its own"))
-        }
-    })?;
+    keep_journal(&connection)?;
     set_synchronous(&connection, "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     let journal_pages = journal_pages(free_bytes(path));
@@ -411,6 +426,9 @@ fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
     use super::*;
 
     const MIB: i64 = 1_024 * 1_024;
@@ -452,6 +470,25 @@ mod tests {
         let kept = || connections.readers.lock().expect("nobody panicked").len();
         assert!(read(false).is_ok() && kept() == 1);
         assert!(read(true).is_err() && kept() == 0);
+    }
+
+    /// Each may be the one that gives the file its journal.
+    #[test]
+    fn processes_that_open_a_new_file_together_all_succeed() {
+        for _ in 0..100 {
+            let folder = tempfile::tempdir().expect("a folder");
+            let (path, together) = (folder.path().join("a.db"), Barrier::new(4));
+            let open_it = || {
+                together.wait();
+                open(&path, Purpose::Read).map(drop)
+            };
+            thread::scope(|scope| {
+                let opened: Vec<_> = (0..4).map(|_| scope.spawn(open_it)).collect();
+                for opened in opened {
+                    opened.join().expect("no panic").expect("the file opens");
+                }
+            });
+        }
     }
 
     #[test]

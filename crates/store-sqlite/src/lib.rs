@@ -205,12 +205,12 @@ impl Store for SqliteStore {
     }
 
     async fn migrate(&self) -> StoreResult<()> {
-        // A start with nothing to do needs no lock, and no connection that nobody uses afterwards: the only
-        // one, when it closes, brings the whole journal into the file.
+        let _lock = self.migration_lock().await?;
+        // With nothing to do, a start needs no connection of its own: if that were the file's only one,
+        // closing it would write the whole journal back.
         if self.migrations_pending().await? == 0 {
             return Ok(());
         }
-        let _lock = self.migration_lock().await?;
         let mut file = aside(|| self.connections.open(Purpose::Migrate))?;
         // After each step the caller can be cancelled.
         while aside(|| migrations::take_next(&mut file))? {
