@@ -67,7 +67,7 @@ impl Demo {
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone(), Duration::ZERO)?;
         let opened = async { Ok(Context::open(config, User::Service).await?) };
-        let (prepared, context) = tokio::try_join!(Prepared::make(), opened)?;
+        let (prepared, context) = tokio::try_join!(biased; Prepared::make(), opened)?;
         let town = Town::build(&context).await?;
         let good_shop = town.shops[0].merchant_id;
         let access = Access::make(&context, good_shop, "demo", api_address, operator_address).await?;

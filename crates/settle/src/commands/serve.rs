@@ -120,7 +120,7 @@ impl Serve {
         }
         let draining = Arc::new(AtomicBool::new(false));
         let stop = stop_signal(draining.clone(), config.shutdown.delay)?;
-        let opened = async { tokio::try_join!(Prepared::make(), self.open(config)) };
+        let opened = async { tokio::try_join!(biased; Prepared::make(), self.open(config)) };
         let (prepared, context) = tokio::select! {
             opened = opened => opened?,
             () = stopped(stop.clone()) => return Ok(()),
@@ -348,10 +348,10 @@ pub(super) struct Prepared {
 
 impl Prepared {
     pub(super) async fn make() -> Result<Prepared, CommandError> {
-        // Before anything else runs: their clock spins until it has compared the processor's counter with the
-        // system's time, alone for some milliseconds, beside others for up to 200.
+        // The metrics come before anything else runs: their clock spins until it has compared the processor's
+        // counter with the system's time, alone for some milliseconds, beside others for up to 200.
         let metrics = start_metrics()?;
-        // Beside the store, which opens meanwhile: it takes as long.
+        // The store opens meanwhile, which takes about as long.
         let routes = spawn_blocking(Routes::make).await;
         let routes =
             routes.map_err(|fault| CommandError::Refused(format!("the service cannot start: {fault}")))?;

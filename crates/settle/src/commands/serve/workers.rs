@@ -30,7 +30,8 @@ use tokio::task::JoinHandle;
 use super::stopped;
 use crate::commands::CommandError;
 
-/// How long those who work beside wait for a keeper that gets no answer: they may get one.
+/// How long the parts beside a keeper wait for it. If the database does not answer the keeper, it may still
+/// answer them.
 const KEEPER_AWAITED: Duration = Duration::from_secs(1);
 
 /// A worker with its keeper, and where the keeper stands.
@@ -58,7 +59,7 @@ pub(super) fn dispatch(
     let parts = DispatchParts { store, transport, ring: context.ring.clone(), wake, alerter: alerter.wake() };
     let dispatcher = settle_wiring::dispatcher(&context.config, parts);
     let standing = keeper.standing();
-    let alerter = tokio::spawn(vital(alerter.run(stopped(stop.clone()))));
+    let alerter = beside(&standing, &stop, alerter.run(stopped(stop.clone())));
     let clearer = beside(&standing, &stop, clearer.run(stopped(stop.clone())));
     let finisher = beside(&standing, &stop, finisher.run(stopped(stop.clone())));
     let keeper = tokio::spawn(vital(keeper.run()));
