@@ -65,6 +65,9 @@ use queue::Signs;
 const MIGRATIONS: &str = "_sqlx_migrations";
 /// How long a process that starts waits for a server that starts as well.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it waits for its first connection: of several servers the one that was used last may be silent
+/// (see `hosts.rs`), and the others are asked after it.
+const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a recorder waits for more callers to share its transaction.
 const CALLERS_AWAITED: Duration = Duration::from_millis(1);
 /// How the server finds out that a node has vanished, which nothing tells it: it asks the node's kernel after
@@ -284,7 +287,7 @@ impl Store for PostgresStore {
     }
 
     async fn migrate(&self) -> StoreResult<()> {
-        match self.pool.make_first(START_TIMEOUT).await {
+        match self.pool.make_first(FIRST_TIMEOUT).await {
             // If this cannot be found out, the migrator says why.
             Ok(()) if self.is_migrated().await.unwrap_or(false) => return Ok(()),
             Err(fault) if is_late(&fault) => return Err(store_error(fault)),
