@@ -108,6 +108,12 @@ def tail_of(path: Path) -> str:
     return "\n".join(lines[-LOG_LINES_SHOWN:])
 
 
+def complaints_of(path: Path) -> str:
+    """The last lines of the service's log that say why it answered with a fault of its own."""
+    lines = path.read_text(errors="replace").splitlines()
+    return "\n".join([line for line in lines if '"level":"INFO"' not in line][-LOG_LINES_SHOWN:])
+
+
 class Service:
     """The binary under test with a store of its own, stopped by its process id."""
 
@@ -319,7 +325,10 @@ def run_store(store: str, options: argparse.Namespace, logs: Path) -> str:
             document = service.call("GET", "/openapi.json", key)
             exit_code = fuzz(options.schemathesis, service, key, logs, options.cases, options.seed)
             if exit_code != 0:
-                raise Failure(f"schemathesis ended with {exit_code}:\n{tail_of(logs / 'schemathesis.log')}")
+                raise Failure(
+                    f"schemathesis ended with {exit_code}:\n{tail_of(logs / 'schemathesis.log')}\n"
+                    f"the service's warnings and errors:\n{complaints_of(service.log)}"
+                )
             service.check_alive()
 
     operations = operations_of(document)

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use settle_store::answered;
 use sqlx::Error;
-use tokio::time::timeout;
 
 /// Begins a transaction under the limits of the session.
 const BEGIN: &str = "BEGIN";
@@ -99,7 +99,7 @@ pub(crate) async fn limited<T>(
     limit: Duration,
     call: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    timeout(limit, call).await.unwrap_or_else(|_| Err(did_not_answer()))
+    answered(limit, call).await.unwrap_or_else(|| Err(did_not_answer()))
 }
 
 /// What a call that ran into its limit ends with.

@@ -69,7 +69,7 @@ pub use balances::{Audit, AuditedPayment, Balance, BalanceReads, BalanceWrites, 
 pub use clearings::{ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, ENDED_AT_ONCE_MAX};
 pub use corridors::{CorridorKey, CorridorReads, CorridorWrites, NewCorridor, StoredCorridor};
 pub use counts::{CountChange, CountChanges};
-pub use deadline::{CALL_TIMEOUT, within};
+pub use deadline::{CALL_TIMEOUT, answered, within};
 pub use deliveries::{
     DeliveryCursor, DeliveryFilter, DeliveryReads, DeliveryState, DeliveryWrites, NewDelivery, Seen,
 };

@@ -11,9 +11,8 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use settle_domain::credential::CredentialHash;
-use settle_store::StoreResult;
+use settle_store::{StoreResult, answered};
 use tokio::sync::watch::{self, Receiver, Sender};
-use tokio::time::timeout;
 
 use super::guesses::Guesses;
 use super::source::Source;
@@ -127,8 +126,8 @@ impl<T: Clone + Send + Sync + 'static> Lookups<T> {
             ended(before).await;
         }
         self.change(hash, |looks| looks.begun = looks.next.take());
-        let look = timeout(LOOK_TIMEOUT, AssertUnwindSafe(look).catch_unwind());
-        let found = look.await.ok().and_then(Result::ok).flatten();
+        let look = answered(LOOK_TIMEOUT, AssertUnwindSafe(look).catch_unwind());
+        let found = look.await.and_then(Result::ok).flatten();
         self.change(hash, |looks| looks.begun = None);
         tell.send_replace(Some(found.clone()));
         found
@@ -156,6 +155,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Semaphore;
+    use tokio::time::timeout;
 
     /// A database that counts the looks and answers one for every permit.
     struct Database {
