@@ -28,9 +28,9 @@ use serde_json::json;
 use settle_domain::error_code::ErrorCode;
 use settle_outbox::recorder::Recorder;
 use settle_shards::keeper::Standing;
-use settle_store::{Store, StoreError};
+use settle_store::{Store, StoreError, answered};
 use tokio::sync::{Mutex, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -206,8 +206,8 @@ impl Reason {
 
 impl Asked {
     async fn ask(&mut self, store: &dyn Store) -> Option<Reason> {
-        let text = match timeout(READY_TIMEOUT, store.migrations_pending()).await {
-            Ok(Ok(0)) => {
+        let text = match answered(READY_TIMEOUT, store.migrations_pending()).await {
+            Some(Ok(0)) => {
                 if let Some(missing) = self.rights_missing(store).await {
                     return Some(Reason::Rights(Some(missing)));
                 }
@@ -216,16 +216,16 @@ impl Asked {
                 }
                 "the database accepts no writes"
             }
-            Ok(Ok(_)) => "migrations are pending",
-            Ok(Err(StoreError::LaterVersion)) => "the database was made by a later version",
-            Ok(Err(fault)) if fault.is_grant_missing() => {
+            Some(Ok(_)) => "migrations are pending",
+            Some(Err(StoreError::LaterVersion)) => "the database was made by a later version",
+            Some(Err(fault)) if fault.is_grant_missing() => {
                 return Some(Reason::Rights(self.rights_missing(store).await));
             }
-            Ok(Err(fault)) => {
+            Some(Err(fault)) => {
                 tracing::warn!(cause = ?fault, "not ready");
                 "the database does not answer"
             }
-            Err(_) => "the database does not answer in time",
+            None => "the database does not answer in time",
         };
         Some(Reason::Text(text))
     }
@@ -236,7 +236,7 @@ impl Asked {
         if let Some((_, missing)) = self.rights.as_ref().filter(|(at, _)| at.elapsed() < PROBE_INTERVAL) {
             return missing.clone();
         }
-        let Ok(Ok(missing)) = timeout(READY_TIMEOUT, store.rights_missing()).await else {
+        let Some(Ok(missing)) = answered(READY_TIMEOUT, store.rights_missing()).await else {
             let known = self.rights.take().and_then(|(_, missing)| missing);
             self.rights = Some((Instant::now(), known.clone()));
             return known;
@@ -257,10 +257,7 @@ impl Asked {
         if let Some((_, is_refused)) = self.written.filter(|(at, _)| at.elapsed() < PROBE_INTERVAL) {
             return is_refused;
         }
-        let refusal = match timeout(READY_TIMEOUT, store.write_probe()).await {
-            Ok(written) => written.err(),
-            Err(_) => None,
-        };
+        let refusal = answered(READY_TIMEOUT, store.write_probe()).await.and_then(Result::err);
         if let Some(cause) = &refusal {
             tracing::warn!(?cause, "the database accepts no writes");
         }

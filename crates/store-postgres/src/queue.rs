@@ -11,7 +11,8 @@ use settle_domain::time::Timestamp;
 use settle_domain::webhook_secret::SealedSecret;
 use settle_store::{
     Ask, Claimed, Claims, DueMerchant, DueTime, Duty, LeaseToken, Leases, MerchantLock, Presence, QueueDepth,
-    QueueReads, QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult, fair_share, lease_rows,
+    QueueReads, QueueWrites, SHARDS, Shard, ShardLease, StoreError, StoreResult, answered, fair_share,
+    lease_rows,
 };
 use sqlx::PgPool;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions, PgRow};
@@ -351,7 +352,7 @@ impl Presence for PostgresPresence {
             }
             // When the network fails, nothing reports that the session is gone: only a ping finds out.
             let ping = sqlx::query(PING).execute(&mut self.listener);
-            timeout(PING_INTERVAL, ping).await.map_err(|_| ended())?.map_err(store_error)?;
+            answered(PING_INTERVAL, ping).await.ok_or_else(ended)?.map_err(store_error)?;
         }
     }
 }

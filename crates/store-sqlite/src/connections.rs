@@ -7,8 +7,8 @@
 //!
 //! - A statement executes on the caller's thread. A batch yields to other tasks after every few rows.
 //! - A commit waits for the disk on a blocking thread.
-//! - A read that may walk far goes through [`aside`]: it blocks its thread, and the runtime goes on with
-//!   another one. This is rare, because every additional thread keeps memory of its own.
+//! - A read that may walk far or a statement that changes many rows goes through [`aside`]: it blocks its
+//!   thread, and the runtime goes on with another. This is rare: each more thread keeps memory of its own.
 //!
 //! The price: a read from a slow disk, of pages that are not in memory, holds up a thread of the runtime.
 

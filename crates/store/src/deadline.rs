@@ -1,10 +1,12 @@
 //! A limit on how long a caller waits for the database.
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::timeout;
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::{StoreError, StoreResult};
 
@@ -12,8 +14,8 @@ use crate::{StoreError, StoreResult};
 /// wait for a lock.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// In how many parts a limit is waited for. A machine that stood still spends one of them, however long it did:
-/// the database, which may have stood still with it, has the others to answer in.
+/// In how many parts a limit is waited for. A machine that stood still spends one of them, however long it
+/// did: the database, which may have stood still with it, has the others to answer in.
 const PARTS: u32 = 8;
 
 /// The result of a call, or an error if it takes longer than the limit; the call is then dropped.
@@ -23,14 +25,43 @@ pub async fn within<T>(limit: Duration, call: impl Future<Output = StoreResult<T
 }
 
 /// What a call gives, or `None` if it takes longer than the limit; the call is then dropped.
-pub async fn answered<T>(limit: Duration, call: impl Future<Output = T>) -> Option<T> {
-    let mut call = pin!(call);
-    for _ in 0..PARTS {
-        if let Ok(given) = timeout(limit / PARTS, &mut call).await {
-            return Some(given);
-        }
+pub fn answered<C: Future>(limit: Duration, call: C) -> Answered<C> {
+    let part = limit / PARTS;
+    Answered { call, part, end: sleep(part), parts_left: PARTS }
+}
+
+pin_project! {
+    /// See [`answered`]. Not an `async fn`: that would keep the call twice, as argument and as what is
+    /// awaited, and calls are nested.
+    #[must_use = "futures do nothing unless polled"]
+    pub struct Answered<C> {
+        #[pin]
+        call: C,
+        part: Duration,
+        // Of the present part.
+        #[pin]
+        end: Sleep,
+        parts_left: u32,
     }
-    None
+}
+
+impl<C: Future> Future for Answered<C> {
+    type Output = Option<C::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<C::Output>> {
+        let mut own = self.project();
+        if let Poll::Ready(given) = own.call.as_mut().poll(context) {
+            return Poll::Ready(Some(given));
+        }
+        while own.end.as_mut().poll(context).is_ready() {
+            *own.parts_left = own.parts_left.saturating_sub(1);
+            if *own.parts_left == 0 {
+                return Poll::Ready(None);
+            }
+            own.end.as_mut().reset(Instant::now() + *own.part);
+        }
+        Poll::Pending
+    }
 }
 
 #[cfg(test)]
@@ -39,7 +70,7 @@ mod tests {
 
     use tokio::sync::oneshot;
     use tokio::task::yield_now;
-    use tokio::time::{Instant, advance};
+    use tokio::time::advance;
 
     use super::*;
 
