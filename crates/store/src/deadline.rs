@@ -14,8 +14,9 @@ use crate::{StoreError, StoreResult};
 /// wait for a lock.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// In how many parts a limit is waited for. A machine that stood still spends one of them, however long it
-/// did: the database, which may have stood still with it, has the others to answer in.
+/// In how many parts a caller waits until its limit. A machine that stood still spends one of them, however
+/// long it did: the database, which may have stood still with it, has the others to answer in. So a limit is
+/// no bound for a lease: what is written after one has run out is refused by its fence.
 const PARTS: u32 = 8;
 
 /// The result of a call, or an error if it takes longer than the limit; the call is then dropped.
