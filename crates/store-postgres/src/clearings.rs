@@ -2,14 +2,14 @@
 
 use async_trait::async_trait;
 use settle_domain::delivery::ENDPOINT_CLEARED;
-use settle_domain::ids::{DeliveryId, MerchantId};
+use settle_domain::ids::MerchantId;
 use settle_domain::time::Timestamp;
 use settle_store::{
     ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, MerchantLock, StoreError, StoreResult,
 };
 use uuid::Uuid;
 
-use crate::convert::{At, column, id, number, optional_time, signed, time};
+use crate::convert::{At, column, number, optional_time, signed};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
@@ -23,63 +23,60 @@ settle_store::statements! {
         SELECT next_due_at, deliveries_pending - coalesce((
             SELECT sum(waiting) FROM clearings WHERE merchant_id = $1), 0)::bigint AS waiting
         FROM merchant_counts WHERE merchant_id = $1";
-    // Does to many rows what the domain does on `DeliveryEvent::EndpointGone`; the suite's
-    // `clear_is_the_domains_endpoint_gone` compares them. Starts behind the last row that was ended: earlier
-    // in the index are only entries that are not vacuumed yet. Gives the last row that it ended.
-    hot END = "
-        WITH ended AS (
-            UPDATE deliveries
-            SET status = 'dead', last_error = $3, next_attempt_at = least(deliveries.next_attempt_at, $4)
-            FROM (
-                SELECT ctid AS place, next_attempt_at AS due_at, delivery_id AS ended_id FROM deliveries
-                WHERE merchant_id = $1 AND endpoint_epoch = $2 AND status = 'pending'
-                  AND (next_attempt_at, delivery_id) > ($5, $6)
-                ORDER BY next_attempt_at, delivery_id LIMIT $7
-            ) AS found
-            WHERE deliveries.ctid = found.place
-            RETURNING found.due_at, found.ended_id
-        )
-        SELECT due_at, ended_id, count(*) OVER () AS ended FROM ended
-        ORDER BY due_at DESC, ended_id DESC LIMIT 1";
-    hot COUNT_CLEARED = "
-        WITH total AS (
-            UPDATE delivery_totals SET pending = pending - $2, dead = dead + $2
-            WHERE slot = pg_backend_pid() % 256 AND $2 <> 0
-        )
-        UPDATE merchant_counts
-        SET deliveries_pending = deliveries_pending - $2, deliveries_dead = deliveries_dead + $2,
-            next_due_at = NULL, endpoint_epoch = endpoint_epoch + 1
+    hot CLEAR = "
+        UPDATE merchant_counts SET next_due_at = NULL, endpoint_epoch = endpoint_epoch + 1
         WHERE merchant_id = $1";
     hot LEAVE = "
         INSERT INTO clearings (merchant_id, endpoint_epoch, cleared_at, waiting, after_due_at,
                                after_delivery_id)
         VALUES ($1, $2, $3, $4, $5, $6)";
-    hot NEXT = "
-        SELECT endpoint_epoch, cleared_at, waiting, after_due_at, after_delivery_id FROM clearings
-        WHERE merchant_id = $1 ORDER BY endpoint_epoch LIMIT 1";
-    hot GO_ON = "
-        UPDATE clearings SET waiting = $3, after_due_at = $4, after_delivery_id = $5
-        WHERE merchant_id = $1 AND endpoint_epoch = $2";
-    hot FINISH = "DELETE FROM clearings WHERE merchant_id = $1 AND endpoint_epoch = $2";
-}
-
-/// A place in the order in which deliveries are due.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    due_at: Timestamp,
-    delivery_id: DeliveryId,
-}
-
-/// The deliveries of one epoch of a merchant, which have to end.
-#[derive(Debug, Clone, Copy)]
-struct Waiting {
-    merchant: MerchantId,
-    epoch: i32,
-    cleared_at: Timestamp,
-    /// How many are left.
-    number: u64,
-    /// The last that has ended.
-    after: Place,
+    // A whole step of the merchant's oldest clearing from an epoch on, in one round trip. `ended` does to
+    // many rows what the domain does on `DeliveryEvent::EndpointGone`; the suite's
+    // `clear_is_the_domains_endpoint_gone` compares them. It starts behind the last row that was ended:
+    // earlier in the index are only entries that are not vacuumed yet. Whoever finds fewer rows than allowed
+    // has found the last.
+    hot STEP = "
+        WITH clearing AS (
+            SELECT * FROM clearings WHERE merchant_id = $1 AND endpoint_epoch >= $2
+            ORDER BY endpoint_epoch LIMIT 1
+        ), ended AS (
+            UPDATE deliveries
+            SET status = 'dead', last_error = $4,
+                next_attempt_at = least(deliveries.next_attempt_at, found.cleared_at)
+            FROM (
+                SELECT waiting.*, clearing.cleared_at FROM clearing CROSS JOIN LATERAL (
+                    SELECT ctid AS place, next_attempt_at AS due_at, delivery_id AS ended_id FROM deliveries
+                    WHERE merchant_id = $1 AND endpoint_epoch = clearing.endpoint_epoch
+                      AND status = 'pending'
+                      AND (next_attempt_at, delivery_id) > (clearing.after_due_at, clearing.after_delivery_id)
+                    ORDER BY next_attempt_at, delivery_id LIMIT $3
+                ) AS waiting
+            ) AS found
+            WHERE deliveries.ctid = found.place
+            RETURNING found.due_at, found.ended_id
+        ), step AS (
+            SELECT endpoint_epoch, waiting, number, due_at, ended_id,
+                   CASE WHEN number = $3 THEN waiting - number ELSE 0 END AS remaining
+            FROM clearing CROSS JOIN (SELECT count(*) AS number FROM ended) AS counted
+            LEFT JOIN (
+                SELECT due_at, ended_id FROM ended ORDER BY due_at DESC, ended_id DESC LIMIT 1
+            ) AS last ON true
+        ), goes_on AS (
+            UPDATE clearings SET waiting = remaining, after_due_at = due_at, after_delivery_id = ended_id
+            FROM step WHERE merchant_id = $1 AND clearings.endpoint_epoch = step.endpoint_epoch
+              AND number > 0 AND remaining > 0
+        ), finished AS (
+            DELETE FROM clearings USING step
+            WHERE merchant_id = $1 AND clearings.endpoint_epoch = step.endpoint_epoch AND remaining = 0
+        ), counted AS (
+            UPDATE merchant_counts
+            SET deliveries_pending = deliveries_pending - number, deliveries_dead = deliveries_dead + number
+            FROM step WHERE merchant_id = $1 AND number > 0
+        ), total AS (
+            UPDATE delivery_totals SET pending = pending - number, dead = dead + number
+            FROM step WHERE slot = pg_backend_pid() % 256 AND number > 0
+        )
+        SELECT number AS ended, remaining, waiting FROM step";
 }
 
 #[async_trait]
@@ -102,30 +99,7 @@ impl ClearingWrites for PostgresTx {
         ended_max: u32,
     ) -> StoreResult<ClearingStep> {
         self.number.check(lock, [merchant])?;
-        let next = sqlx::query(NEXT).bind(merchant.0).fetch_optional(&mut *self.inner).await;
-        let Some(row) = next.map_err(store_error)? else {
-            return Ok(ClearingStep::default());
-        };
-        let mut waiting = Waiting {
-            merchant,
-            epoch: column(&row, "endpoint_epoch")?,
-            cleared_at: time(&row, "cleared_at")?,
-            number: number(&row, "waiting")?,
-            after: Place {
-                due_at: time(&row, "after_due_at")?,
-                delivery_id: id(&row, "after_delivery_id", DeliveryId)?,
-            },
-        };
-        let ended = self.end(&mut waiting, ended_max).await?;
-        self.counts.of(merchant).end(ended);
-        let query = if waiting.number == 0 {
-            sqlx::query(FINISH).bind(merchant.0).bind(waiting.epoch)
-        } else {
-            let query = sqlx::query(GO_ON).bind(merchant.0).bind(waiting.epoch).bind(signed(waiting.number));
-            query.bind(At(waiting.after.due_at)).bind(waiting.after.delivery_id.0)
-        };
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
-        Ok(ClearingStep { ended, left: waiting.number })
+        self.step(merchant, 0, ended_max).await
     }
 }
 
@@ -141,55 +115,37 @@ impl PostgresTx {
         self.write_counts().await?;
         let row = sqlx::query(WAITING).bind(merchant.0).fetch_one(&mut *self.inner).await;
         let row = row.map_err(store_error)?;
-        let due_at = optional_time(&row, "next_due_at")?.unwrap_or(Timestamp::MIN);
         let epoch = self.epochs.of(merchant)?;
-        let mut waiting = Waiting {
-            merchant,
-            epoch,
-            cleared_at,
-            number: number(&row, "waiting")?,
-            // No pending row is due before the merchant is.
-            after: Place { due_at, delivery_id: DeliveryId::NIL },
-        };
-        let ended = self.end(&mut waiting, ended_max).await?;
-        let query = sqlx::query(COUNT_CLEARED).bind(merchant.0).bind(signed(ended));
-        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        sqlx::query(CLEAR).bind(merchant.0).execute(&mut *self.inner).await.map_err(store_error)?;
         self.epochs.remember(merchant, epoch + 1);
-        if waiting.number > 0 {
-            let query = sqlx::query(LEAVE).bind(merchant.0).bind(epoch).bind(At(cleared_at));
-            let query = query.bind(signed(waiting.number));
-            let query = query.bind(At(waiting.after.due_at)).bind(waiting.after.delivery_id.0);
-            query.execute(&mut *self.inner).await.map_err(store_error)?;
+        let waiting = number(&row, "waiting")?;
+        if waiting == 0 {
+            return Ok(ClearingStep::default());
         }
-        Ok(ClearingStep { ended, left: waiting.number })
+        // No pending row is due before the merchant is.
+        let due_at = optional_time(&row, "next_due_at")?.unwrap_or(Timestamp::MIN);
+        let query = sqlx::query(LEAVE).bind(merchant.0).bind(epoch).bind(At(cleared_at));
+        let query = query.bind(signed(waiting)).bind(At(due_at)).bind(Uuid::nil());
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        self.step(merchant, epoch, ended_max).await
     }
 
-    /// Ends waiting deliveries, at most so many, and says how many.
-    async fn end(&mut self, waiting: &mut Waiting, ended_max: u32) -> StoreResult<u64> {
-        if waiting.number == 0 {
-            return Ok(0);
-        }
-        let query = sqlx::query(END)
-            .bind(waiting.merchant.0)
-            .bind(waiting.epoch)
-            .bind(ENDPOINT_CLEARED)
-            .bind(At(waiting.cleared_at))
-            .bind(At(waiting.after.due_at))
-            .bind(waiting.after.delivery_id.0)
-            .bind(signed(ended_max));
-        let last = query.fetch_optional(&mut *self.inner).await.map_err(store_error)?;
-        let ended = match last {
-            None => 0,
-            Some(row) => {
-                let delivery_id = id(&row, "ended_id", DeliveryId)?;
-                waiting.after = Place { due_at: time(&row, "due_at")?, delivery_id };
-                number(&row, "ended")?
-            }
+    /// Ends deliveries of the merchant's oldest clearing from an epoch on, at most so many.
+    async fn step(
+        &mut self,
+        merchant: MerchantId,
+        epoch_min: i32,
+        ended_max: u32,
+    ) -> StoreResult<ClearingStep> {
+        let query = sqlx::query(STEP).bind(merchant.0).bind(epoch_min);
+        let query = query.bind(signed(ended_max)).bind(ENDPOINT_CLEARED);
+        let Some(row) = query.fetch_optional(&mut *self.inner).await.map_err(store_error)? else {
+            return Ok(ClearingStep::default());
         };
-        let left = waiting.number.checked_sub(ended);
-        let left = left.ok_or_else(|| StoreError::unexpected("more deliveries waited than are counted"))?;
-        // Whoever finds fewer than allowed has found the last.
-        waiting.number = if ended < ended_max.into() { 0 } else { left };
-        Ok(ended)
+        let ended = number(&row, "ended")?;
+        if ended > number(&row, "waiting")? {
+            return Err(StoreError::unexpected("more deliveries waited than are counted"));
+        }
+        Ok(ClearingStep { ended, left: number(&row, "remaining")? })
     }
 }
