@@ -26,7 +26,8 @@ fn is_scan(detail: &str) -> bool {
     !BOUNDED.iter().any(|bounded| scanned.starts_with(bounded))
 }
 
-/// A search by the id of the merchant or the import alone walks through all its rows, unless a limit ends it.
+/// A search by the id of the merchant or the import alone walks through all its rows, unless a limit ends it;
+/// and no limit ends a search for rows of a status that none has.
 fn walks_a_history(detail: &str, sql: &str) -> bool {
     let grows = [
         "settlements",
@@ -41,7 +42,7 @@ fn walks_a_history(detail: &str, sql: &str) -> bool {
     grows.iter().any(|table| detail.starts_with(&format!("SEARCH {table} ")))
         && ["(merchant_id=?)", "(import_id=?)"].iter().any(|whole| detail.ends_with(whole))
         // What an update looks up may be limited; the rows that it changes are not.
-        && (!sql.contains("LIMIT") || sql.trim_start().starts_with("UPDATE"))
+        && (!sql.contains("LIMIT") || sql.contains("status =") || sql.trim_start().starts_with("UPDATE"))
 }
 
 #[tokio::test]
@@ -76,6 +77,26 @@ async fn the_depth_of_the_queue_costs_the_same_with_any_number_of_merchants() {
     // A row a shard, and one of totals.
     scans.retain(|scan| !["SCAN queue_shards", "SCAN delivery_totals"].contains(&scan.as_str()));
     assert_eq!(scans, [""; 0]);
+}
+
+/// An operator who looks for the dead of a million deliveries waits for the dead alone.
+#[tokio::test]
+async fn operators_find_deliveries_of_a_status_by_its_index() {
+    let (url, _folder) = scratch_url();
+    let store = SqliteStore::new(&url).unwrap();
+    store.migrate().await.unwrap();
+    let connection = Connection::open(store.path()).unwrap();
+    let is_of_status = |sql: &str| sql.contains("status = ?8") || sql.contains("status = asked.value");
+    let statements = settle_store_sqlite::statements();
+    let searches: Vec<_> = statements.iter().filter(|statement| is_of_status(statement.sql)).collect();
+    assert_eq!(searches.len(), 2, "a page of them, and their number: {searches:?}");
+    for search in searches {
+        let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", search.sql)).unwrap();
+        let details = plan.raw_query().mapped(|row| row.get::<_, String>("detail"));
+        let details: Vec<String> = details.map(Result::unwrap).collect();
+        let by_status = "deliveries_listed_by_status (merchant_id=? AND status=? AND delivery_id>?";
+        assert!(details.iter().any(|detail| detail.contains(by_status)), "{}: {details:#?}", search.name);
+    }
 }
 
 /// The searches of operators by which payments are found among all that were ever made, and the one index
@@ -141,6 +162,7 @@ async fn the_check_notices_a_scan() {
         "SELECT * FROM settlements WHERE settlement_id = ?1",
         "SELECT count(*) FROM settlements WHERE merchant_id = ?1",
         "SELECT count(*) FROM import_rows WHERE import_id = ?1",
+        "SELECT * FROM deliveries WHERE merchant_id = ?1 AND status = ?2 ORDER BY delivery_id DESC LIMIT 1",
         "SELECT d.* FROM deliveries AS d JOIN json_each(?1) AS row ON d.url = row.value",
     ] {
         assert!(!scans(&connection, sql).is_empty(), "{sql}");
