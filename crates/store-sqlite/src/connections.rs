@@ -6,7 +6,7 @@
 //! each use: a fifth of the processor time of a delivery. So this backend uses `rusqlite`:
 //!
 //! - A statement executes on the caller's thread. A batch yields to other tasks after every few rows.
-//! - A commit waits for the disk on a blocking thread.
+//! - A commit waits for the disk on a blocking thread. Another one writes the journal back (`journal.rs`).
 //! - A read that may walk far or a statement that changes many rows goes through [`aside`]: it blocks its
 //!   thread, and the runtime goes on with another. This is rare: each more thread keeps memory of its own.
 //!
@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::ffi::SQLITE_CANTOPEN;
 use rusqlite::{CachedStatement, Connection, OpenFlags, Params, Row};
 use settle_store::{StoreError, StoreResult};
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -26,6 +25,7 @@ use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tokio::time::Instant;
 
 use crate::error::{is_busy, store_error};
+use crate::journal::{Journal, WriterPlace, keep_journal, write_back};
 use crate::query::Query;
 
 /// Most reading connections kept. On smaller machines: as many as threads can read at the same time.
@@ -39,7 +39,7 @@ const LOOKS_A_TURN: usize = 256;
 /// Most rows before a page that SQLite walks in microseconds.
 const OFFSET_NEAR: u64 = 256;
 /// How long a caller waits for its turn; this bounds the writer's queue.
-const TURN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const TURN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often, and for how long each time, a statement waits while another process holds the file. The start
 /// of a write transaction retries at the same interval, until its turn times out.
 const BUSY_POLLS_MAX: i32 = 2_000;
@@ -47,13 +47,6 @@ const BUSY_POLL: Duration = Duration::from_millis(5);
 /// Statements that a connection keeps prepared: more than this backend has.
 const STATEMENTS_KEPT: usize = 128;
 
-/// Pages of the journal after which SQLite writes it back to the file: rare enough that a page which changes
-/// with every commit is written back once for many commits. On a small volume it is written back earlier,
-/// when it takes one in so many of the bytes that were free.
-const JOURNAL_PAGES_MAX: i64 = 16_384;
-const JOURNAL_PAGES_MIN: i64 = 256;
-const JOURNAL_SHARE: i64 = 16;
-const PAGE_BYTES: i64 = 4_096;
 /// Memory for pages, of the writer and of each reader, in KiB; negative, because SQLite takes a positive
 /// number for a number of pages.
 const WRITER_CACHE: i64 = -32_768;
@@ -73,11 +66,14 @@ pub(crate) enum Purpose {
     Write,
     /// May have to roll back more than fits into memory.
     Migrate,
+    /// Writes the journal back.
+    WriteBack,
 }
 
 /// The one connection that writes, lent to one caller at a time.
 pub(crate) struct Writer {
     connection: OwnedMutexGuard<Option<Connection>>,
+    journal: Arc<Journal>,
     /// Whether a transaction has begun.
     has_begun: bool,
     /// Whether its commit does not wait for the disk.
@@ -87,10 +83,22 @@ pub(crate) struct Writer {
 impl Writer {
     /// The transaction is on the disk when this returns. A caller that stops waiting does not undo it.
     pub(crate) async fn commit(self) -> StoreResult<()> {
-        let commit = move || self.connection()?.change(COMMIT, []).map(|_| ()).map_err(store_error);
         if !has_other_threads() {
-            return commit();
+            self.connection()?.change(COMMIT, []).map_err(store_error)?;
+            if self.journal.is_long() {
+                self.connection.iter().for_each(write_back);
+            }
+            return Ok(());
         }
+        let commit = move || {
+            self.connection()?.change(COMMIT, []).map_err(store_error)?;
+            let journal = Arc::clone(&self.journal);
+            drop(self);
+            if journal.is_long() {
+                journal.write_back();
+            }
+            Ok(())
+        };
         let committed = tokio::task::spawn_blocking(commit).await;
         committed.unwrap_or_else(|fault| Err(StoreError::Unexpected(fault.into())))
     }
@@ -190,7 +198,8 @@ pub(crate) struct Connections {
     readers_kept: usize,
     long_reads: Semaphore,
     /// None until the first write.
-    writer: Arc<tokio::sync::Mutex<Option<Connection>>>,
+    writer: WriterPlace,
+    pub(crate) journal: Arc<Journal>,
     is_closed: AtomicBool,
 }
 
@@ -198,12 +207,14 @@ impl Connections {
     pub(crate) fn new(path: PathBuf) -> Connections {
         let long_reads = usize::try_from(LONG_READS_MAX).unwrap_or(usize::MAX);
         let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let writer = WriterPlace::default();
         Connections {
+            journal: Arc::new(Journal::new(path.clone(), Arc::clone(&writer))),
             path,
             readers: Mutex::default(),
             readers_kept: READERS_KEPT_MAX.min(threads + long_reads),
             long_reads: Semaphore::new(long_reads),
-            writer: Arc::default(),
+            writer,
             is_closed: AtomicBool::new(false),
         }
     }
@@ -297,9 +308,11 @@ impl Connections {
         let mut connection =
             turn.map_err(|_| StoreError::Unavailable("another transaction writes".into()))?;
         if connection.is_none() {
-            *connection = Some(aside(|| self.open(Purpose::Write))?);
+            let opened = aside(|| self.open(Purpose::Write))?;
+            self.journal.adopt(&opened);
+            *connection = Some(opened);
         }
-        Ok(Writer { connection, has_begun: false, is_relaxed: false })
+        Ok(Writer { connection, journal: Arc::clone(&self.journal), has_begun: false, is_relaxed: false })
     }
 
     /// Closes all connections, as soon as long reads and the writer have ended. The last connection that
@@ -308,6 +321,8 @@ impl Connections {
         self.is_closed.store(true, Ordering::Release);
         let _long_reads =
             tokio::time::timeout(TURN_TIMEOUT, self.long_reads.acquire_many(LONG_READS_MAX)).await;
+        // Before the writer is taken, which whoever writes back may wait for.
+        aside(|| self.journal.close());
         let mut writer = self.writer.lock().await;
         let readers = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
         aside(|| drop((readers, writer.take())));
@@ -344,7 +359,7 @@ fn has_other_threads() -> bool {
 /// SQLite calls this when another process holds the file, with the number of calls before. Says whether to
 /// try again.
 #[expect(clippy::disallowed_methods, reason = "another process gives no signal, and the runtime goes on")]
-fn wait_for_others(polls: i32) -> bool {
+pub(crate) fn wait_for_others(polls: i32) -> bool {
     let tries_again = polls < BUSY_POLLS_MAX;
     if tries_again {
         aside(|| std::thread::sleep(BUSY_POLL));
@@ -352,61 +367,20 @@ fn wait_for_others(polls: i32) -> bool {
     tries_again
 }
 
-fn fault(code: i32, text: &str) -> rusqlite::Error {
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), Some(text.to_owned()))
-}
-
 /// How careful commits are: with "full" each waits for the disk.
 fn set_synchronous(connection: &Connection, level: &str) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", level)
 }
 
-/// The free bytes of the volume that a file is on; many if nobody can tell.
-fn free_bytes(file: &Path) -> i64 {
-    let free = rustix::fs::statvfs(file).map(|volume| volume.f_bavail.saturating_mul(volume.f_frsize));
-    free.ok().and_then(|free| i64::try_from(free).ok()).unwrap_or(i64::MAX)
-}
-
-fn journal_pages(free_bytes: i64) -> i64 {
-    (free_bytes / JOURNAL_SHARE / PAGE_BYTES).clamp(JOURNAL_PAGES_MIN, JOURNAL_PAGES_MAX)
-}
-
-/// Gives the file a journal of its own, if it has none: without one a commit would have to wait for readers.
-/// On a new file two processes can meet, each of which waits for the other; SQLite then refuses one of them
-/// without asking whether to try again.
-fn keep_journal(connection: &Connection) -> rusqlite::Result<()> {
-    let started = Instant::now();
-    loop {
-        let kept = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| {
-            let mode: String = row.get(0)?;
-            if mode == "wal" {
-                Ok(())
-            } else {
-                Err(fault(SQLITE_CANTOPEN, "it cannot have a journal of its own"))
-            }
-        });
-        match kept {
-            Err(refused) if is_busy(&refused) && started.elapsed() < TURN_TIMEOUT => {
-                wait_for_others(0);
-            }
-            kept => return kept,
-        }
-    }
-}
-
-fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
+pub(crate) fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_handler(Some(wait_for_others))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-    keep_journal(&connection)?;
+    keep_journal(&connection, path)?;
     set_synchronous(&connection, "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    let journal_pages = journal_pages(free_bytes(path));
-    // How much of it stays on the disk after a large transaction.
-    connection.pragma_update(None, "journal_size_limit", journal_pages.saturating_mul(PAGE_BYTES))?;
-    connection.pragma_update(None, "wal_autocheckpoint", journal_pages)?;
     match purpose {
         Purpose::Read => {
             connection.pragma_update(None, "cache_size", READER_CACHE)?;
@@ -419,7 +393,7 @@ fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
             // `Connections::begin` waits without blocking the thread, and later statements need not wait.
             connection.busy_handler(None)?;
         }
-        Purpose::Migrate => {}
+        Purpose::Migrate | Purpose::WriteBack => {}
     }
     Ok(connection)
 }
@@ -430,8 +404,6 @@ mod tests {
     use std::thread;
 
     use super::*;
-
-    const MIB: i64 = 1_024 * 1_024;
 
     fn synchronous(writer: &Writer) -> i64 {
         let connection = writer.connection().expect("a connection");
@@ -489,12 +461,5 @@ mod tests {
                 }
             });
         }
-    }
-
-    #[test]
-    fn a_journal_takes_a_small_part_of_a_small_volume() {
-        assert_eq!(journal_pages(i64::MAX) * PAGE_BYTES, 64 * MIB);
-        assert_eq!(journal_pages(64 * MIB) * PAGE_BYTES, 4 * MIB);
-        assert_eq!(journal_pages(0) * PAGE_BYTES, MIB);
     }
 }

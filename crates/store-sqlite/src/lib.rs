@@ -41,6 +41,7 @@ mod endpoints;
 mod error;
 mod imports;
 mod jobs;
+mod journal;
 mod keys;
 mod master_keys;
 mod merchants;
