@@ -68,6 +68,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it waits for its first connection: of several servers the one that was used last may be silent
 /// (see `hosts.rs`), and the others are asked after it.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Deliveries that one step of a clearing ends. With fewer the round trips would take most of the time.
+const CLEARING_STEP_ROWS: u32 = 80;
 /// How long a recorder waits for more callers to share its transaction.
 const CALLERS_AWAITED: Duration = Duration::from_millis(1);
 /// How the server finds out that a node has vanished, which nothing tells it: it asks the node's kernel after
@@ -268,6 +270,10 @@ impl Store for PostgresStore {
     /// that was written before it.
     async fn begin_step(&self) -> StoreResult<Box<dyn Tx>> {
         self.begin().await
+    }
+
+    fn clearing_step_rows(&self) -> u32 {
+        CLEARING_STEP_ROWS
     }
 
     /// A transaction is eight round trips and a commit, whatever its size, so callers should share one.

@@ -9,7 +9,7 @@ use settle_store::{
     ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, MerchantLock, StoreError, StoreResult,
 };
 
-use crate::connections::{aside, in_snapshot};
+use crate::connections::{change_patiently, in_snapshot};
 use crate::convert::{column, id, number, signed, time};
 use crate::error::store_error;
 use crate::query::Query;
@@ -129,8 +129,7 @@ impl SqliteTx {
         Ok(ClearingStep { ended, left: waiting.number })
     }
 
-    /// Ends waiting deliveries, at most so many, and says how many. The runtime goes on with another thread
-    /// meanwhile: a request that comes in would wait for a millisecond and more.
+    /// Ends waiting deliveries, at most so many, and says how many.
     fn end(&mut self, waiting: &mut Waiting, ended_max: u32) -> StoreResult<u64> {
         if waiting.number == 0 {
             return Ok(0);
@@ -138,7 +137,7 @@ impl SqliteTx {
         let Waiting { merchant, epoch, cleared_at, .. } = *waiting;
         let connection = self.writer.connection()?;
         let rows = params![merchant.0, epoch, ENDPOINT_CLEARED, cleared_at.as_micros(), signed(ended_max)];
-        let ended = aside(|| connection.change(END, rows)).map_err(store_error)? as u64;
+        let ended = change_patiently(connection, END, rows)? as u64;
         let left = waiting.number.checked_sub(ended);
         let left = left.ok_or_else(|| StoreError::unexpected("more deliveries waited than are counted"))?;
         // Whoever finds fewer than allowed has found the last.

@@ -36,6 +36,8 @@ const LONG_READS_MAX: u32 = 2;
 const ROWS_A_TURN: usize = 32;
 /// The same for rows that are only looked at.
 const LOOKS_A_TURN: usize = 256;
+/// Instructions of SQLite after which a patient statement yields the processor: about ten microseconds' work.
+const OPS_A_YIELD: i32 = 100;
 /// Most rows before a page that SQLite walks in microseconds.
 const OFFSET_NEAR: u64 = 256;
 /// How long a caller waits for its turn; this bounds the writer's queue.
@@ -349,6 +351,24 @@ pub(crate) fn in_snapshot<T>(
 /// Blocks this thread for work that takes a while; the runtime goes on with another thread.
 pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
     if has_other_threads() { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// Executes a statement that changes many rows aside, and yields the processor again and again meanwhile: a
+/// thread that wakes up to answer a request would otherwise wait for some milliseconds, until the scheduler
+/// takes the processor from this one.
+pub(crate) fn change_patiently(
+    connection: &Connection,
+    sql: &str,
+    params: impl Params,
+) -> StoreResult<usize> {
+    let yields = || {
+        std::thread::yield_now();
+        false
+    };
+    connection.progress_handler(OPS_A_YIELD, Some(yields)).map_err(store_error)?;
+    let changed = aside(|| connection.change(sql, params)).map_err(store_error);
+    connection.progress_handler(0, None::<fn() -> bool>).map_err(store_error)?;
+    changed
 }
 
 /// A runtime of one thread, as in the simulation, has no other thread to go on with.
