@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use settle_wiring::config::{self, ConfigError, Loaded};
+use settle_wiring::config::{self, Config, ConfigError, Loaded};
 use settle_wiring::{Context, User};
 
 use crate::logging;
@@ -220,6 +221,20 @@ fn settings(file: Option<&Path>) -> Result<Loaded, ConfigError> {
     config::load(file, &config::environment(std::env::vars_os())?)
 }
 
+/// Does something with the store, and closes it: on SQLite whoever writes the journal back ends first. If no
+/// other process has the file open, somebody who then copies it has everything.
+async fn on_store<T>(
+    config: Config,
+    user: User,
+    run: impl AsyncFnOnce(Context) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let context = Context::open(config, user).await?;
+    let store = Arc::clone(&context.store);
+    let done = run(context).await;
+    store.close().await;
+    done
+}
+
 async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<ExitCode, CommandError> {
     let Loaded { config, sources, warnings } = settings(file)?;
     logging::start(&config)?;
@@ -243,14 +258,14 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         Command::Migrate => migrate::run(&config).await?,
         Command::Doctor(command) => return command.run(&config, warnings).await,
         Command::Config(command) => command.run(&config, &sources)?,
-        Command::Merchant(command) => command.run(Context::open(config, user).await?).await?,
-        Command::Key(command) => command.run(Context::open(config, user).await?).await?,
-        Command::Operator(command) => command.run(Context::open(config, user).await?).await?,
+        Command::Merchant(command) => on_store(config, user, |context| command.run(context)).await?,
+        Command::Key(command) => on_store(config, user, |context| command.run(context)).await?,
+        Command::Operator(command) => on_store(config, user, |context| command.run(context)).await?,
         Command::MasterKey(command) => command.run(config).await?,
-        Command::Corridor(command) => command.run(Context::open(config, user).await?).await?,
-        Command::Ledger(command) => return command.run(Context::open(config, user).await?).await,
+        Command::Corridor(command) => on_store(config, user, |context| command.run(context)).await?,
+        Command::Ledger(command) => return on_store(config, user, |context| command.run(context)).await,
         Command::Payment(command) => command.run(&config).await?,
-        Command::Settlement(command) => command.run(Context::open(config, user).await?).await?,
+        Command::Settlement(command) => on_store(config, user, |context| command.run(context)).await?,
         Command::Bench(_)
         | Command::Completions(_)
         | Command::Demo(_)
@@ -259,7 +274,7 @@ async fn dispatch_configured(command: Command, file: Option<&Path>) -> Result<Ex
         | Command::Provider(_)
         | Command::Sandbox(_)
         | Command::Openapi { .. } => {}
-        Command::Delivery(command) => command.run(Context::open(config, user).await?).await?,
+        Command::Delivery(command) => on_store(config, user, |context| command.run(context)).await?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,12 +11,14 @@ use settle_store::{
 };
 use uuid::Uuid;
 
-use crate::connections::{Purpose, aside, begin_snapshot};
+use crate::connections::begin_snapshot;
 use crate::convert::{column, id, parsed, signed};
 use crate::error::store_error;
+use crate::opening::Purpose;
 use crate::operations::operation;
 use crate::payments::{payment, step};
 use crate::query::Query;
+use crate::threads::aside;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {

@@ -9,10 +9,11 @@ use settle_store::{
     ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, MerchantLock, StoreError, StoreResult,
 };
 
-use crate::connections::{change_patiently, in_snapshot};
+use crate::connections::in_snapshot;
 use crate::convert::{column, id, number, signed, time};
 use crate::error::store_error;
 use crate::query::Query;
+use crate::threads::change_patiently;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {

@@ -16,17 +16,17 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
-use rusqlite::{CachedStatement, Connection, OpenFlags, Params, Row};
+use rusqlite::{CachedStatement, Connection, Params, Row};
 use settle_store::{StoreError, StoreResult};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tokio::time::Instant;
 
 use crate::error::{is_busy, store_error};
-use crate::journal::{Journal, WriterPlace, keep_journal, write_back};
+use crate::journal::{Journal, WriterPlace, write_back};
+use crate::opening::{BUSY_POLL, Purpose, TURN_TIMEOUT, open, set_synchronous};
 use crate::query::Query;
+use crate::threads::{aside, has_other_threads};
 
 /// Most reading connections kept. On smaller machines: as many as threads can read at the same time.
 const READERS_KEPT_MAX: usize = 32;
@@ -36,40 +36,14 @@ const LONG_READS_MAX: u32 = 2;
 const ROWS_A_TURN: usize = 32;
 /// The same for rows that are only looked at.
 const LOOKS_A_TURN: usize = 256;
-/// Instructions of SQLite after which a patient statement yields the processor: about ten microseconds' work.
-const OPS_A_YIELD: i32 = 100;
 /// Most rows before a page that SQLite walks in microseconds.
 const OFFSET_NEAR: u64 = 256;
-/// How long a caller waits for its turn; this bounds the writer's queue.
-pub(crate) const TURN_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often, and for how long each time, a statement waits while another process holds the file. The start
-/// of a write transaction retries at the same interval, until its turn times out.
-const BUSY_POLLS_MAX: i32 = 2_000;
-const BUSY_POLL: Duration = Duration::from_millis(5);
-/// Statements that a connection keeps prepared: more than this backend has.
-const STATEMENTS_KEPT: usize = 128;
-
-/// Memory for pages, of the writer and of each reader, in KiB; negative, because SQLite takes a positive
-/// number for a number of pages.
-const WRITER_CACHE: i64 = -32_768;
-const READER_CACHE: i64 = -4_096;
 
 settle_store::statements! {
     hot BEGIN = "BEGIN IMMEDIATE";
     hot SNAPSHOT = "BEGIN DEFERRED";
     hot COMMIT = "COMMIT";
     hot ROLLBACK = "ROLLBACK";
-}
-
-/// What a connection is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Purpose {
-    Read,
-    Write,
-    /// May have to roll back more than fits into memory.
-    Migrate,
-    /// Writes the journal back.
-    WriteBack,
 }
 
 /// The one connection that writes, lent to one caller at a time.
@@ -88,7 +62,7 @@ impl Writer {
         if !has_other_threads() {
             self.connection()?.change(COMMIT, []).map_err(store_error)?;
             if self.journal.is_long() {
-                self.connection.iter().for_each(write_back);
+                let _later = self.connection.as_ref().map(write_back);
             }
             return Ok(());
         }
@@ -317,17 +291,17 @@ impl Connections {
         Ok(Writer { connection, journal: Arc::clone(&self.journal), has_begun: false, is_relaxed: false })
     }
 
-    /// Closes all connections, as soon as long reads and the writer have ended. The last connection that
-    /// closes writes the journal back.
+    /// Closes all connections, as soon as long reads and the writer have ended; late ones end with the
+    /// process. The last connection that closes writes the journal back.
     pub(crate) async fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         let _long_reads =
             tokio::time::timeout(TURN_TIMEOUT, self.long_reads.acquire_many(LONG_READS_MAX)).await;
         // Before the writer is taken, which whoever writes back may wait for.
-        aside(|| self.journal.close());
-        let mut writer = self.writer.lock().await;
+        self.journal.close().await;
+        let writer = tokio::time::timeout(TURN_TIMEOUT, self.writer.lock()).await;
         let readers = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
-        aside(|| drop((readers, writer.take())));
+        aside(|| drop((readers, writer.map(|mut writer| writer.take()))));
     }
 }
 
@@ -348,81 +322,8 @@ pub(crate) fn in_snapshot<T>(
     Ok(read)
 }
 
-/// Blocks this thread for work that takes a while; the runtime goes on with another thread.
-pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
-    if has_other_threads() { tokio::task::block_in_place(work) } else { work() }
-}
-
-/// Executes a statement that changes many rows aside, and yields the processor again and again meanwhile: a
-/// thread that wakes up to answer a request would otherwise wait for some milliseconds, until the scheduler
-/// takes the processor from this one.
-pub(crate) fn change_patiently(
-    connection: &Connection,
-    sql: &str,
-    params: impl Params,
-) -> StoreResult<usize> {
-    let yields = || {
-        std::thread::yield_now();
-        false
-    };
-    connection.progress_handler(OPS_A_YIELD, Some(yields)).map_err(store_error)?;
-    let changed = aside(|| connection.change(sql, params)).map_err(store_error);
-    connection.progress_handler(0, None::<fn() -> bool>).map_err(store_error)?;
-    changed
-}
-
-/// A runtime of one thread, as in the simulation, has no other thread to go on with.
-fn has_other_threads() -> bool {
-    Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
-}
-
-/// SQLite calls this when another process holds the file, with the number of calls before. Says whether to
-/// try again.
-#[expect(clippy::disallowed_methods, reason = "another process gives no signal, and the runtime goes on")]
-pub(crate) fn wait_for_others(polls: i32) -> bool {
-    let tries_again = polls < BUSY_POLLS_MAX;
-    if tries_again {
-        aside(|| std::thread::sleep(BUSY_POLL));
-    }
-    tries_again
-}
-
-/// How careful commits are: with "full" each waits for the disk.
-fn set_synchronous(connection: &Connection, level: &str) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "synchronous", level)
-}
-
-pub(crate) fn open(path: &Path, purpose: Purpose) -> rusqlite::Result<Connection> {
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_handler(Some(wait_for_others))?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-    keep_journal(&connection, path)?;
-    set_synchronous(&connection, "full")?;
-    connection.pragma_update(None, "foreign_keys", true)?;
-    match purpose {
-        Purpose::Read => {
-            connection.pragma_update(None, "cache_size", READER_CACHE)?;
-            connection.pragma_update(None, "query_only", true)?;
-        }
-        Purpose::Write => {
-            connection.pragma_update(None, "cache_size", WRITER_CACHE)?;
-            // SQLite keeps in memory, not in a file, what it needs to undo a statement that fails.
-            connection.pragma_update(None, "temp_store", "memory")?;
-            // `Connections::begin` waits without blocking the thread, and later statements need not wait.
-            connection.busy_handler(None)?;
-        }
-        Purpose::Migrate | Purpose::WriteBack => {}
-    }
-    Ok(connection)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
-    use std::thread;
-
     use super::*;
 
     fn synchronous(writer: &Writer) -> i64 {
@@ -462,24 +363,5 @@ mod tests {
         let kept = || connections.readers.lock().expect("nobody panicked").len();
         assert!(read(false).is_ok() && kept() == 1);
         assert!(read(true).is_err() && kept() == 0);
-    }
-
-    /// Each may be the one that gives the file its journal.
-    #[test]
-    fn processes_that_open_a_new_file_together_all_succeed() {
-        for _ in 0..100 {
-            let folder = tempfile::tempdir().expect("a folder");
-            let (path, together) = (folder.path().join("a.db"), Barrier::new(4));
-            let open_it = || {
-                together.wait();
-                open(&path, Purpose::Read).map(drop)
-            };
-            thread::scope(|scope| {
-                let opened: Vec<_> = (0..4).map(|_| scope.spawn(open_it)).collect();
-                for opened in opened {
-                    opened.join().expect("no panic").expect("the file opens");
-                }
-            });
-        }
     }
 }

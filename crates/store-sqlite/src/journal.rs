@@ -2,30 +2,23 @@
 //!
 //! From time to time somebody has to write it back to the file. SQLite does that within the commit that made
 //! the journal long, and whoever writes waits for tens of milliseconds, or longer on a slow disk. So here a
-//! thread of its own does it: first beside those who write, then once more while nobody writes, for the
-//! little that was appended meanwhile. Only a journal that is written back to its end begins anew; otherwise
-//! it would grow for as long as somebody writes.
+//! thread of its own does it: first beside those who write, then once more while nobody of this process
+//! writes, for the little that was appended meanwhile. Only a journal that is written back to its end begins
+//! anew; otherwise it would grow for as long as somebody writes. What is left for those who write to wait for
+//! is the file's way to the disk, which SQLite leaves to whoever reaches the journal's end.
+//!
+//! One connection that writes back beside another that writes could damage the file before SQLite 3.51.3 (its
+//! "WAL-reset bug"); a test keeps an older one away.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rusqlite::ffi::SQLITE_CANTOPEN;
-use rusqlite::{Connection, Row};
+use rusqlite::Connection;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
-use crate::connections::{Purpose, TURN_TIMEOUT, open, wait_for_others};
-use crate::error::is_busy;
-
-/// Pages of the journal after which it is written back: rare enough that a page which changes with every
-/// commit is written back once for many commits. On a small volume it is written back earlier, when it takes
-/// one in so many of the bytes that were free.
-const PAGES_MAX: i64 = 16_384;
-const PAGES_MIN: i64 = 256;
-const SHARE: i64 = 16;
-const PAGE_BYTES: i64 = 4_096;
+use crate::opening::{Purpose, TURN_TIMEOUT, journal_pages_max, open};
 
 thread_local! {
     /// How many pages the journal had after this thread's last commit.
@@ -35,16 +28,6 @@ thread_local! {
 /// The one connection that writes.
 pub(crate) type WriterPlace = Arc<tokio::sync::Mutex<Option<Connection>>>;
 
-/// Whoever writes back.
-#[derive(Debug, Default)]
-enum Keeper {
-    #[default]
-    NotOpen,
-    Open(Connection),
-    /// The store is closed.
-    Gone,
-}
-
 /// Writes the journal of one file back.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -52,29 +35,31 @@ pub(crate) struct Journal {
     writer: WriterPlace,
     /// Pages after which it is written back.
     pages_max: AtomicI64,
-    keeper: Mutex<Keeper>,
-    /// One at a time writes back.
+    /// The connection that writes back, once there is one.
+    keeper: Mutex<Option<Connection>>,
+    /// One at a time writes back, and nobody once the store is closed.
     turn: Arc<Semaphore>,
 }
 
 impl Journal {
     pub(crate) fn new(path: PathBuf, writer: WriterPlace) -> Journal {
-        let (pages_max, turn) = (AtomicI64::new(PAGES_MAX), Arc::new(Semaphore::new(1)));
+        let (pages_max, turn) = (AtomicI64::new(i64::MAX), Arc::new(Semaphore::new(1)));
         Journal { path, writer, pages_max, keeper: Mutex::default(), turn }
     }
 
     /// Leaves the writing back of what a connection commits to [`Journal::write_back`].
     pub(crate) fn adopt(&self, writer: &Connection) {
-        self.pages_max.store(pages_max(free_bytes(&self.path)), Ordering::Relaxed);
+        self.pages_max.store(journal_pages_max(&self.path), Ordering::Relaxed);
         writer.wal_hook(Some(|_, pages| {
             PAGES.set(pages.into());
             Ok(())
         }));
     }
 
-    /// Whether the last commit of this thread made it so long that it has to be written back.
+    /// Whether the last commit of this thread made it so long that it has to be written back. Tells once: a
+    /// commit that changes nothing does not count the pages.
     pub(crate) fn is_long(&self) -> bool {
-        PAGES.get() >= self.pages_max.load(Ordering::Relaxed)
+        PAGES.take() >= self.pages_max.load(Ordering::Relaxed)
     }
 
     /// Writes it back on another thread, unless one does already.
@@ -83,88 +68,71 @@ impl Journal {
             return;
         };
         let journal = Arc::clone(self);
-        tokio::task::spawn_blocking(move || {
-            let mut keeper = journal.keeper.lock().unwrap_or_else(PoisonError::into_inner);
-            if matches!(*keeper, Keeper::NotOpen) {
-                *keeper = open(&journal.path, Purpose::WriteBack).map_or(Keeper::NotOpen, Keeper::Open);
-            }
-            if let Keeper::Open(connection) = &*keeper {
-                write_back(connection);
-                let _nobody_writes = journal.writer.blocking_lock();
-                write_back(connection);
-            }
+        tokio::spawn(async move {
+            journal.write_back_to_its_end().await;
             drop(turn);
         });
     }
 
-    /// Ends as soon as nobody writes back, and for good.
-    pub(crate) fn close(&self) {
-        *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = Keeper::Gone;
+    /// No thread waits for the writer: it may be the last that the system gives, and the writer need it.
+    async fn write_back_to_its_end(self: &Arc<Journal>) {
+        let journal = Arc::clone(self);
+        let _is_done = tokio::task::spawn_blocking(move || journal.write_back_beside()).await;
+        let writer = Arc::clone(&self.writer).lock_owned();
+        let Ok(writer) = tokio::time::timeout(TURN_TIMEOUT, writer).await else {
+            return;
+        };
+        let journal = Arc::clone(self);
+        let rest = move || {
+            if !journal.write_back_beside()
+                && let Some(connection) = &*writer
+            {
+                let _later = write_back(connection);
+            }
+        };
+        let _is_done = tokio::task::spawn_blocking(rest).await;
     }
-}
 
-/// Writes the journal back as far as no reader needs it. If that fails, the journal stays, and whoever commits
-/// next has it written back again; a disk that is full or broken shows in the commits themselves.
-pub(crate) fn write_back(connection: &Connection) {
-    let done = |_: &Row<'_>| Ok(());
-    let _later = connection.query_row("PRAGMA wal_checkpoint (PASSIVE)", [], done);
-}
+    /// Writes it back with a connection of its own, and says whether that was possible: there may be no file
+    /// descriptors left for one.
+    fn write_back_beside(&self) -> bool {
+        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        if keeper.is_none() {
+            *keeper = open(&self.path, Purpose::WriteBack).ok();
+        }
+        let is_done = keeper.as_ref().is_some_and(|connection| write_back(connection).is_ok());
+        if !is_done {
+            *keeper = None;
+        }
+        is_done
+    }
 
-/// Gives the file a journal of its own, if it has none: without one a commit would have to wait for readers.
-/// On a new file two processes can meet, each of which waits for the other; SQLite then refuses one of them
-/// without asking whether to try again.
-pub(crate) fn keep_journal(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
-    let started = Instant::now();
-    loop {
-        let kept = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| {
-            let mode: String = row.get(0)?;
-            if mode == "wal" { Ok(()) } else { Err(no_journal()) }
-        });
-        match kept {
-            Err(refused) if is_busy(&refused) && started.elapsed() < TURN_TIMEOUT => {
-                wait_for_others(0);
-            }
-            kept => {
-                kept?;
-                break;
-            }
+    /// Nobody writes back from now on. Waits for whoever does, for as long as for a turn to write.
+    pub(crate) async fn close(&self) {
+        let turn = tokio::time::timeout(TURN_TIMEOUT, self.turn.acquire()).await;
+        self.turn.close();
+        if turn.is_ok() {
+            *self.keeper.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
-    let pages_max = pages_max(free_bytes(path));
-    // How much of it stays on the disk after a large transaction.
-    connection.pragma_update(None, "journal_size_limit", pages_max.saturating_mul(PAGE_BYTES))?;
-    connection.pragma_update(None, "wal_autocheckpoint", pages_max)
 }
 
-fn no_journal() -> rusqlite::Error {
-    let text = "it cannot have a journal of its own".to_owned();
-    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(SQLITE_CANTOPEN), Some(text))
-}
-
-/// The free bytes of the volume that a file is on; many if nobody can tell.
-fn free_bytes(file: &Path) -> i64 {
-    let free = rustix::fs::statvfs(file).map(|volume| volume.f_bavail.saturating_mul(volume.f_frsize));
-    free.ok().and_then(|free| i64::try_from(free).ok()).unwrap_or(i64::MAX)
-}
-
-fn pages_max(free_bytes: i64) -> i64 {
-    (free_bytes / SHARE / PAGE_BYTES).clamp(PAGES_MIN, PAGES_MAX)
+/// Writes the journal back as far as no reader needs it. If that fails, the journal stays, and whoever
+/// commits next has it written back again.
+pub(crate) fn write_back(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint (PASSIVE)", [], |_| Ok(()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
     use super::*;
     use crate::connections::{Connections, Writer};
 
-    const MIB: i64 = 1_024 * 1_024;
     const PAGES: i64 = 100;
-
-    #[test]
-    fn a_journal_takes_a_small_part_of_a_small_volume() {
-        assert_eq!(pages_max(i64::MAX) * PAGE_BYTES, 64 * MIB);
-        assert_eq!(pages_max(64 * MIB) * PAGE_BYTES, 4 * MIB);
-        assert_eq!(pages_max(0) * PAGE_BYTES, MIB);
-    }
+    const PAGE_BYTES: u64 = 4_096;
 
     /// A file with a table, whose journal is written back after [`PAGES`].
     async fn small(folder: &Path) -> Connections {
@@ -188,7 +156,7 @@ mod tests {
     }
 
     fn pages(folder: &Path, file: &str) -> u64 {
-        std::fs::metadata(folder.join(file)).expect("a file").len() / PAGE_BYTES.unsigned_abs()
+        std::fs::metadata(folder.join(file)).expect("a file").len() / PAGE_BYTES
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -204,9 +172,12 @@ mod tests {
         let before = pages(folder.path(), "a.db");
         drop(nobody);
         connections.journal.write_back();
-        while pages(folder.path(), "a.db") == before {
-            tokio::task::yield_now().await;
-        }
+        let is_under_way = async {
+            while pages(folder.path(), "a.db") == before {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_mins(1), is_under_way).await.expect("it is written back");
         // From here on nobody else begins to write back.
         connections.journal.pages_max.store(i64::MAX, Ordering::Relaxed);
         writer.commit().await.expect("nothing is in the way");
@@ -217,16 +188,22 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn it_stays_short_under_those_who_write_without_a_pause() {
+    async fn it_is_written_back_also_without_files_for_another_connection() {
         let folder = tempfile::tempdir().expect("a folder");
         let connections = small(folder.path()).await;
-        for _ in 0..400 {
+        let journal =
+            Journal::new(folder.path().join("missing/a.db"), Arc::clone(&connections.journal.writer));
+        for _ in 0..8 {
             append(&connections).await;
         }
-        let _done = connections.journal.turn.acquire().await.expect("nobody closes it");
-        assert!(pages(folder.path(), "a.db") > 3_000, "{} pages", pages(folder.path(), "a.db"));
-        let longest = pages(folder.path(), "a.db-wal");
-        assert!(longest < 2_000, "{longest} pages");
+        let before = pages(folder.path(), "a.db");
+        Arc::new(journal).write_back_to_its_end().await;
+        assert!(pages(folder.path(), "a.db") >= before + 80, "{} pages", pages(folder.path(), "a.db"));
+    }
+
+    #[test]
+    fn sqlite_is_one_that_may_write_back_beside_a_writer() {
+        assert!(rusqlite::version_number() >= 3_051_003, "{}", rusqlite::version());
     }
 
     #[tokio::test(flavor = "multi_thread")]

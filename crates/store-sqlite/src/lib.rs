@@ -46,6 +46,7 @@ mod keys;
 mod master_keys;
 mod merchants;
 mod migrations;
+mod opening;
 mod operations;
 mod operators;
 mod payment_searches;
@@ -56,13 +57,16 @@ mod query;
 mod queue;
 mod reports;
 mod settlements;
+mod threads;
 
 #[cfg(feature = "testing")]
 pub mod testing;
 
-use connections::{Connections, Purpose, Writer, aside};
+use connections::{Connections, Writer};
 use error::store_error;
+use opening::Purpose;
 use query::Query;
+use threads::aside;
 
 /// How long a process waits while another one migrates the same file, and how often it tries the lock.
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);

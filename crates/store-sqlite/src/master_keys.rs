@@ -12,10 +12,10 @@ use settle_store::{
 };
 use uuid::Uuid;
 
-use crate::connections::aside;
 use crate::convert::{column, id, number, signed};
 use crate::error::store_error;
 use crate::query::Query;
+use crate::threads::aside;
 use crate::{SqliteStore, SqliteTx, keys, operators};
 
 settle_store::statements! {

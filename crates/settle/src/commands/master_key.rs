@@ -13,7 +13,7 @@ use settle_wiring::config::Config;
 use settle_wiring::system::SystemEntropy;
 use settle_wiring::{Context, User};
 
-use super::CommandError;
+use super::{CommandError, on_store};
 use crate::output::{self, OutputFormat};
 
 #[derive(Debug, Subcommand)]
@@ -61,8 +61,12 @@ impl MasterKeyCommand {
     pub(super) async fn run(self, config: Config) -> Result<(), CommandError> {
         match self {
             Self::New { output, install } => new(&config, output.as_deref(), install),
-            Self::Status { format } => status(&Context::open(config, User::Reader).await?, format).await,
-            Self::Reseal { format } => reseal(&Context::open(config, User::Command).await?, format).await,
+            Self::Status { format } => {
+                on_store(config, User::Reader, async |context| status(&context, format).await).await
+            }
+            Self::Reseal { format } => {
+                on_store(config, User::Command, async |context| reseal(&context, format).await).await
+            }
         }
     }
 }
