@@ -4,8 +4,7 @@
 //! the journal long, and whoever writes waits for tens of milliseconds, or longer on a slow disk. So here a
 //! thread of its own does it: first beside those who write, then once more while nobody of this process
 //! writes, for the little that was appended meanwhile. Only a journal that is written back to its end begins
-//! anew; otherwise it would grow for as long as somebody writes. What is left for those who write to wait for
-//! is the file's way to the disk, which SQLite leaves to whoever reaches the journal's end.
+//! anew; otherwise it would grow for as long as somebody writes.
 //!
 //! One connection that writes back beside another that writes could damage the file before SQLite 3.51.3 (its
 //! "WAL-reset bug"); a test keeps an older one away.
@@ -19,6 +18,11 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use crate::opening::{Purpose, TURN_TIMEOUT, journal_pages_max, open};
+
+/// How often it is written back beside those who write. A pass that somebody overtakes does not wait for the
+/// file to reach the disk, so the last one would, while everybody waits. The first takes tens of
+/// milliseconds, the others hardly one.
+const PASSES_BESIDE: usize = 4;
 
 thread_local! {
     /// How many pages the journal had after this thread's last commit.
@@ -77,7 +81,8 @@ impl Journal {
     /// No thread waits for the writer: it may be the last that the system gives, and the writer need it.
     async fn write_back_to_its_end(self: &Arc<Journal>) {
         let journal = Arc::clone(self);
-        let _is_done = tokio::task::spawn_blocking(move || journal.write_back_beside()).await;
+        let passes = move || (0..PASSES_BESIDE).all(|_| journal.write_back_beside());
+        let _is_done = tokio::task::spawn_blocking(passes).await;
         let writer = Arc::clone(&self.writer).lock_owned();
         let Ok(writer) = tokio::time::timeout(TURN_TIMEOUT, writer).await else {
             return;

@@ -72,7 +72,7 @@ use threads::aside;
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);
 const MIGRATION_POLL: Duration = Duration::from_millis(20);
 /// Deliveries that one step of a clearing ends: others wait to write meanwhile, a millisecond or two.
-const CLEARING_STEP_ROWS: u32 = 100;
+const CLEARING_STEP_ROWS: u32 = 75;
 /// Longer than another process waits between two looks whether the file is free: a shorter rest could pass
 /// between them.
 const STEP_REST_MIN: Duration = Duration::from_millis(8);
