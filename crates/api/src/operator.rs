@@ -33,6 +33,8 @@ mod corridors;
 mod details;
 mod document;
 mod fields;
+#[cfg(test)]
+mod fuzz;
 mod keys;
 mod ledger;
 mod merchants;

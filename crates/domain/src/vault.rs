@@ -245,4 +245,6 @@ impl RingKey {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

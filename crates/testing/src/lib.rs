@@ -3,6 +3,7 @@
 //! | module | what it gives |
 //! |---|---|
 //! | [`chance`] | random draws that depend only on a seed |
+//! | [`corpus`] | texts near to those of a corpus |
 //! | [`log`] | what a thread logs |
 //! | [`secrecy`] | what no byte for a merchant may contain |
 //! | [`proxy`] | a proxy that swallows connections, hangs or refuses |
@@ -26,6 +27,7 @@
 #[cfg(feature = "binary")]
 pub mod binary;
 pub mod chance;
+pub mod corpus;
 pub mod log;
 pub mod proxy;
 pub mod secrecy;

@@ -208,3 +208,6 @@ fn url_fault_code(fault: UrlFault) -> ErrorCode {
         UrlFault::UnresolvableHost => ErrorCode::UnresolvableHost,
     }
 }
+
+#[cfg(test)]
+mod fuzz;

@@ -18,11 +18,16 @@ pub async fn read_json<T: DeserializeOwned>(
     limits: &Limits,
 ) -> Result<T, BodyFault> {
     let bytes = read_body(headers, body, limits.body_bytes_max, limits.body_timeout).await?;
+    parse_json(&bytes)
+}
+
+/// Parses a JSON object of the given shape.
+pub fn parse_json<T: DeserializeOwned>(json: &[u8]) -> Result<T, BodyFault> {
     // serde also reads a struct from an array; the contract allows an object only.
-    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
+    if json.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(BodyFault::Unreadable);
     }
-    serde_json::from_slice(&bytes).map_err(|_| BodyFault::Unreadable)
+    serde_json::from_slice(json).map_err(|_| BodyFault::Unreadable)
 }
 
 /// Reads a request body whose `Content-Type` says JSON, or that has none.

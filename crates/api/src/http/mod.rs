@@ -23,7 +23,7 @@ mod traffic;
 pub use answers::Answers;
 pub use asset::Asset;
 pub use bearer::{BearerFault, bearer};
-pub use body::{read_body, read_json};
+pub use body::{parse_json, read_body, read_json};
 pub use envelope::{EnvelopeState, envelope};
 pub use excerpt::Excerpt;
 pub use lookups::Lookups;

@@ -185,7 +185,37 @@ pub(super) async fn set_corridor(
     body: Body,
 ) -> Result<Response, ApiError> {
     let (merchant_id, incoming, outgoing) = corridor_of(&ids)?;
-    let mut fields = Fields::read(&headers, body, state.body_timeout).await?;
+    let fields = Fields::read(&headers, body, state.body_timeout).await?;
+    let (corridor, pricing) = agreed(fields, incoming, outgoing)?;
+    let new = NewCorridor {
+        merchant_id,
+        corridor,
+        pricing,
+        made_by: Actor::Operator(operator.id()),
+        made_at: state.envelope.clock.now(),
+    };
+    let mut tx = state.store.begin().await?;
+    let lock = tx.merchant_lock(&[merchant_id]).await?;
+    if !lock.holds(merchant_id) {
+        return Err(ApiError::NotFound);
+    }
+    let version = tx.corridor_put(&lock, &new).await?;
+    tx.commit().await?;
+    tracing::info!(%merchant_id, %incoming, %outgoing, version = version.0, "corridor set");
+    let stored = state.store.corridor_version(key(merchant_id, incoming, outgoing), version).await?;
+    let made = Version::all(&*state.store, stored.as_slice()).await?.pop().ok_or(ApiError::NotFound)?;
+    // Not refused: the settings of the processes that settle may have it.
+    let is_known = state.means.providers.find(&made.provider).is_some();
+    let warning = (!is_known).then(|| Obstacle::Unknown(made.provider.clone()).to_string());
+    Ok(serialized(&Version { warning, ..made })?)
+}
+
+/// Reads what is to be agreed, and names every fault.
+fn agreed(
+    mut fields: Fields,
+    incoming: Asset,
+    outgoing: Asset,
+) -> Result<(Corridor, CorridorPricing), ApiError> {
     let fee_percentage = fields.required_as("fee_percentage");
     let fee_fixed = fields.required_as("fee_fixed");
     let provider = fields.required_as::<ProviderName>("provider");
@@ -210,27 +240,9 @@ pub(super) async fn set_corridor(
         provider,
         alert_after,
     };
-    let new = NewCorridor {
-        merchant_id,
-        corridor: Corridor::new(terms).map_err(|faults| refused(&faults))?,
-        pricing: CorridorPricing::new(spread, partner, commission).map_err(|faults| refused(&faults))?,
-        made_by: Actor::Operator(operator.id()),
-        made_at: state.envelope.clock.now(),
-    };
-    let mut tx = state.store.begin().await?;
-    let lock = tx.merchant_lock(&[merchant_id]).await?;
-    if !lock.holds(merchant_id) {
-        return Err(ApiError::NotFound);
-    }
-    let version = tx.corridor_put(&lock, &new).await?;
-    tx.commit().await?;
-    tracing::info!(%merchant_id, %incoming, %outgoing, version = version.0, "corridor set");
-    let stored = state.store.corridor_version(key(merchant_id, incoming, outgoing), version).await?;
-    let made = Version::all(&*state.store, stored.as_slice()).await?.pop().ok_or(ApiError::NotFound)?;
-    // Not refused: the settings of the processes that settle may have it.
-    let is_known = state.means.providers.find(&made.provider).is_some();
-    let warning = (!is_known).then(|| Obstacle::Unknown(made.provider.clone()).to_string());
-    Ok(serialized(&Version { warning, ..made })?)
+    let corridor = Corridor::new(terms).map_err(|faults| refused(&faults))?;
+    let pricing = CorridorPricing::new(spread, partner, commission).map_err(|faults| refused(&faults))?;
+    Ok((corridor, pricing))
 }
 
 /// What reading a corridor can be refused for.
@@ -279,6 +291,14 @@ fn key(merchant_id: MerchantId, incoming: Asset, outgoing: Asset) -> settle_stor
     settle_store::CorridorKey { merchant_id, incoming, outgoing }
 }
 
+/// Each fault under the name that its field has in the body.
 fn refused(faults: &[CorridorFault]) -> ApiError {
-    ApiError::AdminValidation(faults.iter().map(ToString::to_string).collect())
+    let told = |fault: &CorridorFault| match fault.field {
+        "alert_after" => format!("alert_after_seconds: {}", fault.problem),
+        _ => fault.to_string(),
+    };
+    ApiError::AdminValidation(faults.iter().map(told).collect())
 }
+
+#[cfg(test)]
+mod fuzz;

@@ -86,7 +86,8 @@ pub(super) async fn list_balances(
     Ok(serialized(&Balances { balances: balances.collect() })?)
 }
 
-fn merchant(query: Option<&str>) -> Result<Option<MerchantId>, ApiError> {
+/// The merchant that a query names, if it names one.
+pub(super) fn merchant(query: Option<&str>) -> Result<Option<MerchantId>, ApiError> {
     let mut details = Details::default();
     let parameters = Parameters::new(query);
     let text = parameters.once("merchant_id").map_err(|_| "is given once".to_owned());

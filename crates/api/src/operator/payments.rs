@@ -28,6 +28,8 @@ use crate::refusals::{Documentation, Refusal, responses};
 
 mod acts;
 mod filter;
+#[cfg(test)]
+mod fuzz;
 mod list;
 mod proposed;
 mod retries;

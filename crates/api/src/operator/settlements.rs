@@ -20,6 +20,8 @@ use crate::error::{ApiError, BodyFault};
 use crate::http::{read_body, serialized};
 use crate::refusals::{Documentation, Refusal, responses};
 
+#[cfg(test)]
+mod fuzz;
 mod schemas;
 
 use schemas::BatchSchema;

@@ -76,6 +76,9 @@ impl Endpoint {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

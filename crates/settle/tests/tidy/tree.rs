@@ -36,15 +36,17 @@ impl File {
         self.path.strip_prefix("crates/")?.split_once('/').map(|(folder, _)| folder)
     }
 
-    /// Whether the whole file is test code: a test binary, a module of tests, the conformance suite, or the
-    /// crate that tests share.
+    /// Whether the whole file is test code: a test binary, a module of tests, one that fuzzes its parent, the
+    /// conformance suite, or the crate that tests share.
     #[must_use]
     pub fn is_test(&self) -> bool {
         if self.crate_folder() == Some("testing") {
             return true;
         }
-        let mut parts = self.path.split('/');
-        parts.any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "conformance" | "conformance.rs"))
+        let is_of_tests = |part: &str| {
+            matches!(part, "tests" | "tests.rs" | "fuzz.rs" | "benches" | "conformance" | "conformance.rs")
+        };
+        self.path.split('/').any(is_of_tests)
     }
 
     /// Lines with their numbers, from 1.

@@ -136,9 +136,30 @@ pub(in super::super) async fn resolve_payment(
     body: Body,
 ) -> Result<Response, ApiError> {
     let mut fields = Fields::read(&headers, body, state.body_timeout).await?;
-    let outcome = fields.required_as::<Outcome>("outcome");
-    let act = outcome.map_or(Act::Cancel, Act::Resolve);
+    let act = resolution_of(&mut fields);
     perform(&state, &ids, &operator, act, fields).await
+}
+
+/// What became of an operation, as its field says. Without it any act will do: the fault is noted.
+pub(super) fn resolution_of(fields: &mut Fields) -> Act {
+    fields.required_as::<Outcome>("outcome").map_or(Act::Cancel, Act::Resolve)
+}
+
+/// Reads of which version of the payment an act is, and why, and names every fault.
+pub(super) fn deed_of(wanted: Act, by: Actor, mut fields: Fields) -> Result<(u64, Deed), ApiError> {
+    let version = fields.required_such::<u64>("version", "a whole number, such as 3").unwrap_or_default();
+    let evidence = fields.required_checked("evidence", check_evidence);
+    let is_resolved = matches!(wanted, Act::Resolve(_));
+    let amount = if is_resolved { fields.optional_as("amount") } else { None };
+    let mut reference = |is_of_it: bool, field| {
+        if is_of_it { fields.optional_checked(field, check_reference) } else { None }
+    };
+    // A merchant sees both.
+    let provider_reference = reference(is_resolved, "provider_reference");
+    let destination_reference = reference(wanted == Act::Retry, "destination_reference");
+    fields.end("an act on a payment")?;
+    let deed = Deed { act: wanted, by, evidence, destination_reference, amount, provider_reference };
+    Ok((version, deed))
 }
 
 /// Whether an act needs two people: where the settings ask for it, what cannot be undone; and always money
@@ -156,22 +177,10 @@ async fn perform(
     ids: &PathIds,
     operator: &Operator,
     wanted: Act,
-    mut fields: Fields,
+    fields: Fields,
 ) -> Result<Response, ApiError> {
     let payment = payment_of(ids)?;
-    let version = fields.required_such::<u64>("version", "a whole number, such as 3").unwrap_or_default();
-    let evidence = fields.required_checked("evidence", check_evidence);
-    let is_resolved = matches!(wanted, Act::Resolve(_));
-    let amount = if is_resolved { fields.optional_as("amount") } else { None };
-    let mut reference = |is_of_it: bool, field| {
-        if is_of_it { fields.optional_checked(field, check_reference) } else { None }
-    };
-    // A merchant sees both.
-    let provider_reference = reference(is_resolved, "provider_reference");
-    let destination_reference = reference(wanted == Act::Retry, "destination_reference");
-    fields.end("an act on a payment")?;
-    let by = Actor::Operator(operator.id());
-    let deed = Deed { act: wanted, by, evidence, destination_reference, amount, provider_reference };
+    let (version, deed) = deed_of(wanted, Actor::Operator(operator.id()), fields)?;
     if needs_two_people(state, &deed) {
         return propose(state, payment, version, &deed).await;
     }

@@ -25,6 +25,9 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 #[cfg(test)]
+mod fuzz;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
