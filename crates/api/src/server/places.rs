@@ -10,7 +10,7 @@
 //! In the same way few connections at once have a large buffer, which a long head needs.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BinaryHeap, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,6 +29,9 @@ const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
 const STEPS: usize = 8;
 /// How many connections may have a large buffer.
 const LARGE_MAX: usize = 256;
+/// How many connections that may give their places are found at a time. Finding them looks at every
+/// connection; a crowd that comes again and again would make everybody wait for that, each time.
+const FOUND_MAX: usize = 64;
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,6 +96,39 @@ struct Taken {
     large: usize,
     occupants: HashMap<u64, Arc<Occupant>>,
     sources: HashMap<Source, Arc<AtomicUsize>>,
+    /// Who gives the next places, unless they went to work or left since they were found; the next one last.
+    found: HashMap<Among, Vec<Candidate>>,
+}
+
+/// Those among whom a connection is displaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Among {
+    Everybody,
+    /// The connections of a full source.
+    Source(Source),
+    /// The connections with a large buffer.
+    Large,
+}
+
+impl Among {
+    fn contains(self, occupant: &Occupant) -> bool {
+        match self {
+            Among::Everybody => true,
+            Among::Source(source) => occupant.source == source && occupant.of_source.is_some(),
+            Among::Large => occupant.is_large.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A connection that waits for its client; the smallest gives its place first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    phase: Phase,
+    /// How heavy its source is.
+    weight: Reverse<usize>,
+    /// Its state: of two in the same phase the smaller has waited longer.
+    state: u64,
+    id: u64,
 }
 
 /// A connection that has a place.
@@ -108,6 +144,13 @@ struct Occupant {
     /// Whether a handler waits for more of the body.
     is_body_wanted: AtomicBool,
     displaced: AtomicWaker,
+}
+
+impl Occupant {
+    /// How heavy its source is, in steps of so many connections.
+    fn weight(&self, step: usize) -> usize {
+        self.of_source.as_ref().map_or(0, |number| number.load(Ordering::Relaxed) / step)
+    }
 }
 
 impl Places {
@@ -145,10 +188,9 @@ impl Places {
         let mut taken = self.0.lock();
         let of_source = is_capped.then(|| taken.sources.entry(source).or_default().clone());
         let connections = of_source.as_ref().map_or(0, |number| number.load(Ordering::Relaxed));
-        let is_of_source = |occupant: &Occupant| occupant.source == source && occupant.of_source.is_some();
-        let entered = if connections >= self.0.per_source && !taken.displace(is_of_source) {
+        let entered = if connections >= self.0.per_source && !taken.displace(Among::Source(source)) {
             Err(Refused::Source)
-        } else if taken.occupants.len() >= self.0.max && !taken.displace(|_| true) {
+        } else if taken.occupants.len() >= self.0.max && !taken.displace(Among::Everybody) {
             Err(Refused::Full)
         } else {
             Ok(())
@@ -161,7 +203,10 @@ impl Places {
         // Whoever displaced the last connection of this source removed its counter.
         let of_source = is_capped.then(|| taken.sources.entry(source).or_default().clone());
         if let Some(number) = &of_source {
-            number.fetch_add(1, Ordering::Relaxed);
+            let number = number.fetch_add(1, Ordering::Relaxed) + 1;
+            if number > connections && number % taken.step == 0 {
+                taken.outweigh(number);
+            }
         }
         let id = taken.next;
         taken.next += 1;
@@ -198,29 +243,76 @@ impl Shared {
 }
 
 impl Taken {
-    /// Takes the place of such a connection that waits for its client; says whether there was one.
-    fn displace(&mut self, is_such: impl Fn(&Occupant) -> bool) -> bool {
+    /// Takes the place of a connection that waits for its client; says whether there was one.
+    fn displace(&mut self, among: Among) -> bool {
+        let mut found = self.found.remove(&among).unwrap_or_default();
         loop {
-            let candidates = self.occupants.iter().filter(|(_, occupant)| is_such(occupant));
-            let ranked = candidates.filter_map(|(id, occupant)| {
-                let state = occupant.state.load(Ordering::SeqCst);
-                let phase = Phase::of(state);
-                let number = occupant.of_source.as_ref().map_or(0, |number| number.load(Ordering::Relaxed));
-                let rank = (phase, Reverse(number / self.step), state >> PHASE_BITS);
-                (phase <= Phase::Blocked).then_some((rank, *id, state))
-            });
-            let Some((_, id, state)) = ranked.min() else { return false };
-            let Some(occupant) = self.occupants.get(&id) else { return false };
-            // It may have gone to work meanwhile.
-            let displaced = Phase::Displaced as u64;
-            let swapped =
-                occupant.state.compare_exchange(state, displaced, Ordering::SeqCst, Ordering::SeqCst);
-            if swapped.is_ok() {
-                occupant.displaced.wake();
-                self.leave(id);
-                return true;
+            while let Some(candidate) = found.pop() {
+                if self.displaces(candidate) {
+                    if !found.is_empty() {
+                        self.found.insert(among, found);
+                    }
+                    return true;
+                }
+            }
+            found = self.find(among);
+            if found.is_empty() {
+                return false;
             }
         }
+    }
+
+    /// Displaces a connection if nothing has happened to it since it was found, and its source has not become
+    /// lighter.
+    fn displaces(&mut self, candidate: Candidate) -> bool {
+        let Some(occupant) = self.occupants.get(&candidate.id) else { return false };
+        let Reverse(weight) = candidate.weight;
+        let (displaced, order) = (Phase::Displaced as u64, Ordering::SeqCst);
+        let is_displaced = occupant.weight(self.step) >= weight
+            && occupant.state.compare_exchange(candidate.state, displaced, order, order).is_ok();
+        if is_displaced {
+            occupant.displaced.wake();
+            self.leave(candidate.id);
+        }
+        is_displaced
+    }
+
+    /// Those who give their places first, whatever others do meanwhile; the next one is the last. Whoever
+    /// begins to wait later gives after them if they wait too and nobody's source is heavier. If not, it may
+    /// have to give before them: then only the next one is found.
+    fn find(&self, among: Among) -> Vec<Candidate> {
+        let mut heaviest = 0;
+        let mut first = BinaryHeap::with_capacity(FOUND_MAX + 1);
+        for (&id, occupant) in self.occupants.iter().filter(|(_, occupant)| among.contains(occupant)) {
+            let candidate = self.candidate(id, occupant);
+            heaviest = heaviest.max(candidate.weight.0);
+            first.extend((candidate.phase <= Phase::Blocked).then_some(candidate));
+            if first.len() > FOUND_MAX {
+                first.pop();
+            }
+        }
+        let mut found = first.into_sorted_vec();
+        let gives_first =
+            |each: &&Candidate| (each.phase, each.weight) == (Phase::Waiting, Reverse(heaviest));
+        found.truncate(found.iter().take_while(gives_first).count().max(1));
+        found.reverse();
+        found
+    }
+
+    /// A connection as one that may give its place.
+    fn candidate(&self, id: u64, occupant: &Occupant) -> Candidate {
+        let state = occupant.state.load(Ordering::SeqCst);
+        Candidate { phase: Phase::of(state), weight: Reverse(occupant.weight(self.step)), state, id }
+    }
+
+    /// A source has become heavier, with so many connections: it may give before those who are not heavier,
+    /// who are forgotten. Those of one source are all as heavy.
+    fn outweigh(&mut self, connections: usize) {
+        let weight = Reverse(connections / self.step);
+        self.found.retain(|among, found| {
+            let is_heavier = found.iter().all(|each| each.weight < weight);
+            matches!(among, Among::Source(_)) || is_heavier
+        });
     }
 
     /// A connection has got a large buffer. When too many have one, the one that has waited longest ends; it
@@ -228,9 +320,15 @@ impl Taken {
     fn enlarge(&mut self, id: u64) {
         let Some(occupant) = self.occupants.get(&id) else { return };
         if !occupant.is_large.swap(true, Ordering::Relaxed) {
+            // It may have waited for longer than those who were found.
+            let joined = self.candidate(id, occupant);
+            let gives_later = |found: &Vec<Candidate>| found.iter().all(|each| *each < joined);
+            if !self.found.get(&Among::Large).is_none_or(gives_later) {
+                self.found.remove(&Among::Large);
+            }
             self.large += 1;
             if self.large > LARGE_MAX {
-                self.displace(|occupant| occupant.is_large.load(Ordering::Relaxed));
+                self.displace(Among::Large);
             }
         }
     }
@@ -250,6 +348,7 @@ impl Taken {
     fn forget(&mut self, source: Source, number: Option<&AtomicUsize>) {
         if number.is_some_and(|number| number.load(Ordering::Relaxed) == 0) {
             self.sources.remove(&source);
+            self.found.remove(&Among::Source(source));
         }
     }
 }

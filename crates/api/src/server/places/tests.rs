@@ -3,6 +3,7 @@
 use std::task::Waker;
 
 use futures::FutureExt;
+use proptest::prelude::*;
 
 use super::*;
 
@@ -114,15 +115,191 @@ fn a_trusted_proxy_has_as_many_connections_as_it_likes_and_gives_last() {
     assert!(is_displaced(&direct) && !is_displaced(&proxied[0]), "one connection outweighs a proxy's many");
 }
 
+fn found(places: &Places, among: Among) -> usize {
+    places.0.lock().found.get(&among).map_or(0, Vec::len)
+}
+
+/// A crowd that comes again and again does not make the listener look at all connections each time.
+#[test]
+fn those_who_give_the_next_places_are_found_together_and_give_in_turn() {
+    const MANY: usize = FOUND_MAX + 10;
+    let places = places(MANY, 2 * STEPS * MANY);
+    let many: Vec<Place> = (0..MANY).map(|_| entered(&places, "192.0.2.1")).collect();
+    for (number, place) in many.iter().enumerate() {
+        entered(&places, "192.0.2.2");
+        assert!(is_displaced(place) && !many[number + 1..].iter().any(is_displaced), "{number}");
+        assert_eq!(found(&places, Among::Everybody), (2 * FOUND_MAX - 1 - number) % FOUND_MAX, "{number}");
+    }
+}
+
+#[test]
+fn a_full_source_finds_its_own_together() {
+    let places = places(90, 2 * STEPS);
+    let own = [(); 2 * STEPS].map(|()| entered(&places, "192.0.2.1"));
+    for number in 0..4 {
+        entered(&places, "192.0.2.1");
+        assert!(is_displaced(&own[number]) && !own[number + 1..].iter().any(is_displaced));
+        let own = Among::Source(Source::of("192.0.2.1".parse().unwrap()));
+        assert_eq!(found(&places, own), 2 * STEPS - 1 - number);
+    }
+}
+
+#[test]
+fn who_went_to_work_or_left_after_being_found_does_not_give_its_place() {
+    let places = places(6, 9 * STEPS);
+    let [first, second, third, fourth, fifth, sixth] = [(); 6].map(|()| entered(&places, "192.0.2.1"));
+    entered(&places, "192.0.2.2");
+    assert!(is_displaced(&first) && found(&places, Among::Everybody) == 5);
+    assert!(second.work());
+    third.answer();
+    third.wait();
+    fourth.leave();
+    // The first takes the place that was left.
+    for _ in 0..2 {
+        entered(&places, "192.0.2.2");
+    }
+    let rest = [&second, &third, &fifth, &sixth];
+    assert_eq!(rest.map(is_displaced), [false, false, true, false]);
+}
+
+#[test]
+fn a_source_that_became_heavier_gives_before_those_who_were_found() {
+    let places = places(2 * STEPS, 2 * STEPS);
+    let quiet: Vec<Place> =
+        (0..2 * STEPS).map(|number| entered(&places, &format!("192.0.2.{number}"))).collect();
+    let crowd = [(); 3].map(|()| entered(&places, "198.51.100.1"));
+    assert_eq!(quiet.iter().filter(|place| is_displaced(place)).count(), 2, "until it was a step heavier");
+    assert_eq!(crowd.each_ref().map(is_displaced), [true, false, false]);
+}
+
+/// A crowd of which hardly anybody waits does not make others give for the time in which it is at work.
+#[test]
+fn only_the_next_one_is_found_while_a_heavier_source_is_at_work() {
+    let places = places(10, 2 * STEPS);
+    let quiet = [1, 2, 3, 4].map(|number| entered(&places, &format!("192.0.2.{number}")));
+    let heavy = [(); 6].map(|()| entered(&places, "198.51.100.1"));
+    assert!(heavy.iter().all(Place::work));
+    entered(&places, "192.0.2.5");
+    heavy[5].answer();
+    heavy[5].wait();
+    entered(&places, "192.0.2.6");
+    assert_eq!(quiet.each_ref().map(is_displaced), [true, false, false, false]);
+    assert!(is_displaced(&heavy[5]));
+}
+
+#[test]
+fn only_the_next_one_is_found_among_those_who_do_not_read() {
+    let places = places(3, 9 * STEPS);
+    let unread = [(); 3].map(|()| entered(&places, "192.0.2.1"));
+    for place in &unread {
+        assert!(place.work());
+        place.answer();
+        place.block();
+    }
+    let silent = [(); 3].map(|()| entered(&places, "192.0.2.2"));
+    assert_eq!(unread.each_ref().map(is_displaced), [true, false, false]);
+    assert_eq!(silent.each_ref().map(is_displaced), [true, true, false]);
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Event {
+    Enter { source: u8 },
+    Work { connection: usize, wants_body: bool },
+    Starve { connection: usize },
+    Answer { connection: usize },
+    Block { connection: usize },
+    Wait { connection: usize },
+    Leave { connection: usize },
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let connection = 0_usize..40;
+    let event = prop_oneof![
+        6 => (1_u8..5).prop_map(|source| Event::Enter { source }),
+        3 => (connection.clone(), any::<bool>())
+            .prop_map(|(connection, wants_body)| Event::Work { connection, wants_body }),
+        1 => connection.clone().prop_map(|connection| Event::Starve { connection }),
+        2 => connection.clone().prop_map(|connection| Event::Answer { connection }),
+        1 => connection.clone().prop_map(|connection| Event::Block { connection }),
+        2 => connection.clone().prop_map(|connection| Event::Wait { connection }),
+        1 => connection.prop_map(|connection| Event::Leave { connection }),
+    ];
+    prop::collection::vec(event, 1..120)
+}
+
+/// Lets it happen at a listener with these connections; says whether a place was refused.
+fn happen(event: Event, places: &Places, connections: &mut Vec<Place>) -> Option<Refused> {
+    let apply = |connection: usize, what: &dyn Fn(&Place)| {
+        connections.get(connection).into_iter().for_each(what);
+        None
+    };
+    match event {
+        Event::Enter { source } => {
+            enter(places, &format!("192.0.2.{source}")).map(|place| connections.push(place)).err()
+        }
+        Event::Work { connection, wants_body } => apply(connection, &|place| {
+            place.want_body(wants_body);
+            place.work();
+        }),
+        Event::Starve { connection } => apply(connection, &Place::starve),
+        Event::Answer { connection } => apply(connection, &Place::answer),
+        Event::Block { connection } => apply(connection, &Place::block),
+        Event::Wait { connection } => apply(connection, &Place::wait),
+        Event::Leave { connection } => apply(connection, &Place::leave),
+    }
+}
+
+proptest! {
+    /// One listener keeps whom it found, the other looks at everybody each time.
+    #[test]
+    fn who_was_found_earlier_gives_only_where_a_look_at_all_would_find_the_same(events in events()) {
+        let listeners = [places(12, STEPS), places(12, STEPS)];
+        let [mut kept, mut fresh] = [Vec::new(), Vec::new()];
+        for event in events {
+            listeners[1].0.lock().found.clear();
+            let refused = happen(event, &listeners[0], &mut kept);
+            prop_assert_eq!(refused, happen(event, &listeners[1], &mut fresh));
+            let displaced = |connections: &[Place]| connections.iter().map(is_displaced).collect::<Vec<_>>();
+            prop_assert_eq!(displaced(&kept), displaced(&fresh), "{:?}", event);
+        }
+    }
+}
+
+#[test]
+fn one_that_gets_a_large_buffer_late_gives_before_those_who_were_found() {
+    let places = places(LARGE_MAX + 9, 9 * LARGE_MAX);
+    let late = [(); 2].map(|()| entered(&places, "192.0.2.1"));
+    let large: Vec<Place> = (0..=LARGE_MAX).map(|_| entered(&places, "192.0.2.1")).collect();
+    for place in large.iter().chain(&late) {
+        place.enlarge();
+    }
+    assert!(is_displaced(&large[0]) && late.each_ref().map(is_displaced) == [true, true]);
+    assert!(!large[1..].iter().any(is_displaced));
+}
+
+#[test]
+fn a_source_that_became_lighter_does_not_give_before_others() {
+    let places = places(9, 2 * STEPS);
+    let quiet = entered(&places, "192.0.2.1");
+    let crowd = [(); 8].map(|()| entered(&places, "198.51.100.1"));
+    for number in 2..10 {
+        entered(&places, &format!("192.0.2.{number}"));
+    }
+    assert_eq!(crowd.iter().filter(|place| is_displaced(place)).count(), 7);
+    assert!(is_displaced(&quiet), "the last of the crowd weighs as much, and came later");
+}
+
 #[test]
 fn a_source_that_left_is_forgotten() {
-    let places = places(1, 1);
-    let place = entered(&places, "192.0.2.1");
-    entered(&places, "192.0.2.1").leave();
-    place.leave();
-    assert!(place.work() || enter(&places, "192.0.2.2").is_ok());
+    let places = places(9, 2);
+    let own = [(); 3].map(|()| entered(&places, "192.0.2.1"));
+    let source = Source::of("192.0.2.1".parse().unwrap());
+    assert_eq!(found(&places, Among::Source(source)), 1);
+    for place in own {
+        place.leave();
+    }
     let taken = places.0.lock();
-    assert!(!taken.sources.contains_key(&Source::of("192.0.2.1".parse().unwrap())));
+    assert!(taken.sources.is_empty() && taken.found.is_empty() && taken.occupants.is_empty());
 }
 
 #[test]
