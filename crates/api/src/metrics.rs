@@ -21,4 +21,9 @@ pub fn describe() {
     );
     describe_gauge!("settle_database_connections", "Connections to the database, by state.");
     describe_gauge!("settle_database_connections_max", "Connections to the database, at most.");
+    describe_gauge!(
+        "settle_database_journal_bytes",
+        Unit::Bytes,
+        "How long the journal of the database is; the service writes it back when it is long."
+    );
 }

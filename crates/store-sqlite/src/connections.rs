@@ -61,8 +61,10 @@ impl Writer {
     pub(crate) async fn commit(self) -> StoreResult<()> {
         if !has_other_threads() {
             self.connection()?.change(COMMIT, []).map_err(store_error)?;
-            if self.journal.is_long() {
-                let _later = self.connection.as_ref().map(write_back);
+            if self.journal.is_long()
+                && let Some(connection) = &*self.connection
+            {
+                self.journal.tell(write_back(connection));
             }
             return Ok(());
         }

@@ -194,6 +194,10 @@ impl Store for SqliteStore {
         STEP_REST_MIN
     }
 
+    fn journal_bytes(&self) -> Option<u64> {
+        Some(self.connections.journal.bytes())
+    }
+
     async fn ping(&self) -> StoreResult<()> {
         self.connections.read(|connection| connection.row(PING, [], |_| Ok(())))?;
         Ok(())

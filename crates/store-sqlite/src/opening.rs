@@ -25,7 +25,7 @@ const STATEMENTS_KEPT: usize = 128;
 const JOURNAL_PAGES_MAX: i64 = 16_384;
 const JOURNAL_PAGES_MIN: i64 = 256;
 const JOURNAL_SHARE: i64 = 16;
-const PAGE_BYTES: i64 = 4_096;
+pub(crate) const PAGE_BYTES: i64 = 4_096;
 
 /// Memory for pages, of the writer and of each reader, in KiB; negative, because SQLite takes a positive
 /// number for a number of pages.

@@ -7,6 +7,7 @@ use settle_store::Store;
 use settle_store::statements::{Heat, Statement};
 use settle_store_sqlite::SqliteStore;
 use settle_store_sqlite::testing::scratch_url;
+use tempfile::TempDir;
 
 /// The lines of a plan that walk a whole table or index.
 fn scans(connection: &Connection, sql: &str) -> Vec<String> {
@@ -45,12 +46,17 @@ fn walks_a_history(detail: &str, sql: &str) -> bool {
         && (!sql.contains("LIMIT") || sql.contains("status =") || sql.trim_start().starts_with("UPDATE"))
 }
 
-#[tokio::test]
-async fn no_hot_statement_scans() {
-    let (url, _folder) = scratch_url();
+/// A connection to a file with every table, and the file's folder.
+async fn migrated() -> (Connection, TempDir) {
+    let (url, folder) = scratch_url();
     let store = SqliteStore::new(&url).unwrap();
     store.migrate().await.unwrap();
-    let connection = Connection::open(store.path()).unwrap();
+    (Connection::open(store.path()).unwrap(), folder)
+}
+
+#[tokio::test]
+async fn no_hot_statement_scans() {
+    let (connection, _folder) = migrated().await;
     let statements = settle_store_sqlite::statements();
     let hot: Vec<Statement> =
         statements.into_iter().filter(|statement| statement.heat == Heat::Hot).collect();
@@ -67,10 +73,7 @@ async fn no_hot_statement_scans() {
 /// It is asked every few seconds, and reads small tables; of merchants it reads those that are due first.
 #[tokio::test]
 async fn the_depth_of_the_queue_costs_the_same_with_any_number_of_merchants() {
-    let (url, _folder) = scratch_url();
-    let store = SqliteStore::new(&url).unwrap();
-    store.migrate().await.unwrap();
-    let connection = Connection::open(store.path()).unwrap();
+    let (connection, _folder) = migrated().await;
     let statements = settle_store_sqlite::statements();
     let depth = statements.iter().find(|statement| statement.name == "DEPTH").expect("it is declared");
     let mut scans = scans(&connection, depth.sql);
@@ -82,10 +85,7 @@ async fn the_depth_of_the_queue_costs_the_same_with_any_number_of_merchants() {
 /// An operator who looks for the dead of a million deliveries waits for the dead alone.
 #[tokio::test]
 async fn operators_find_deliveries_of_a_status_by_its_index() {
-    let (url, _folder) = scratch_url();
-    let store = SqliteStore::new(&url).unwrap();
-    store.migrate().await.unwrap();
-    let connection = Connection::open(store.path()).unwrap();
+    let (connection, _folder) = migrated().await;
     let is_of_status = |sql: &str| sql.contains("status = ?8") || sql.contains("status = asked.value");
     let statements = settle_store_sqlite::statements();
     let searches: Vec<_> = statements.iter().filter(|statement| is_of_status(statement.sql)).collect();
@@ -112,10 +112,7 @@ const SEARCHES: [(&str, &str); 4] = [
 /// sorted merchant by merchant.
 #[tokio::test]
 async fn operators_find_few_payments_among_many_by_an_index_of_the_few() {
-    let (url, _folder) = scratch_url();
-    let store = SqliteStore::new(&url).unwrap();
-    store.migrate().await.unwrap();
-    let connection = Connection::open(store.path()).unwrap();
+    let (connection, _folder) = migrated().await;
     for (name, index) in SEARCHES {
         let named: Vec<Statement> = settle_store_sqlite::statements()
             .into_iter()
@@ -152,10 +149,7 @@ fn no_limit_is_a_mere_parameter() {
 
 #[tokio::test]
 async fn the_check_notices_a_scan() {
-    let (url, _folder) = scratch_url();
-    let store = SqliteStore::new(&url).unwrap();
-    store.migrate().await.unwrap();
-    let connection = Connection::open(store.path()).unwrap();
+    let (connection, _folder) = migrated().await;
     for sql in [
         "SELECT * FROM deliveries WHERE status = 'pending'",
         "SELECT count(*) FROM settlements",

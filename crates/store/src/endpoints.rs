@@ -35,7 +35,7 @@ pub trait EndpointWrites {
 
     /// Removes a merchant's endpoint and secret, and ends its pending deliveries: they become dead and
     /// `last_error` says why. Of more than `ended_max` it ends the first due, and leaves a clearing for the
-    /// others, which [`clearing_step`](crate::ClearingWrites::clearing_step) ends. None of them is sent any
+    /// others, which [`clearing_step`](crate::ClearingWrites::clearing_step) ends. No claim finds them any
     /// more.
     async fn endpoint_clear(
         &mut self,

@@ -275,6 +275,11 @@ pub trait Store: Reads {
         None
     }
 
+    /// How long the journal of the database is, where the service is the one that keeps it short.
+    fn journal_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Closes all connections after the present transactions have ended.
     async fn close(&self);
 }

@@ -48,6 +48,10 @@ pub(super) async fn print_metrics(State(state): State<OperatorState>) -> Respons
         }
         metrics::gauge!("settle_database_connections_max").set(count(connections.max));
     }
+    if let Some(bytes) = state.store.journal_bytes() {
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+        metrics::gauge!("settle_database_journal_bytes").set(bytes as f64);
+    }
     state.process.collect();
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], state.metrics.render()).into_response()

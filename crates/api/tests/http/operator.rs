@@ -23,6 +23,7 @@ mod ledger;
 mod limits;
 mod listener;
 mod merchants;
+mod metrics;
 mod payments;
 mod settlements;
 

@@ -13,6 +13,8 @@ use crate::BINARY;
 use crate::import::{line, lines};
 use crate::sandbox::Running;
 
+mod limits;
+
 on_both_stores! {
     a_merchant_reads_what_was_imported,
     sigterm_and_sigint_stop_it_with_code_0,
@@ -272,7 +274,9 @@ fn the_metrics_are_described_and_start_at_zero() {
         assert!(printed.lines().any(|printed| printed == line), "{line}: {printed}");
     }
     assert!(printed.contains("settle_build_info{version=\"0.1.0\""), "{printed}");
-    assert!(families.contains("process_cpu_seconds_total"), "{families:?}");
+    for family in ["process_cpu_seconds_total", "settle_database_journal_bytes"] {
+        assert!(families.contains(family), "{families:?}");
+    }
     let mut tool = Command::new("promtool");
     let tool =
         tool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).stdout(Stdio::piped());

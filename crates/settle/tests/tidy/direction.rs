@@ -20,7 +20,7 @@ struct Crate {
 const CRATES: &[Crate] = &[
     Crate { folder: "domain", may_use: &[], tests_may_use: &[] },
     Crate { folder: "store", may_use: &["domain"], tests_may_use: &[] },
-    Crate { folder: "store-sqlite", may_use: &["domain", "store"], tests_may_use: &[] },
+    Crate { folder: "store-sqlite", may_use: &["domain", "store"], tests_may_use: &["testing"] },
     // The model test compares both backends with each other.
     Crate {
         folder: "store-postgres",
