@@ -33,9 +33,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 use crate::error::READ_ONLY_STATE;
-use crate::gates::{Caller, Gates};
+use crate::gates::{Asking, Caller, Gates};
 use crate::hosts::Hosts;
-use crate::manners::{BE_HASTY, Limits, Manner, did_not_answer, is_late, limited};
+use crate::manners::{BE_HASTY, Limits, Manner, did_not_answer, is_late, limited, too_many_lists};
 
 /// How long nobody tries to connect after a server did not answer: who comes meanwhile is told at once.
 const AWAY: Duration = Duration::from_secs(1);
@@ -67,7 +67,11 @@ struct Shared {
     connections_max: u32,
     limits: Limits,
     idle: Mutex<Idle>,
-    gates: Gates,
+    /// Before transactions that lock merchants.
+    locks: Gates,
+    asking: Asking,
+    /// Before reads of lists.
+    lists: Gates,
 }
 
 struct Idle {
@@ -110,7 +114,9 @@ impl Connections {
             for_transactions: Arc::new(Semaphore::new(all - for_reads)),
             connections_max,
             limits,
-            gates: Gates::new(all - for_reads),
+            locks: Gates::of_locks(),
+            asking: Asking::new(all - for_reads),
+            lists: Gates::of_lists(all),
             idle: Mutex::new(Idle { sessions: Vec::new(), lost_before: now, away_until: now }),
         }))
     }
@@ -174,11 +180,37 @@ impl Connections {
         Ok(loan)
     }
 
+    /// The same connections, for a read of a merchant's list: one merchant has a part of them at once.
+    pub(crate) fn lists_of(&self, merchant: MerchantId) -> Lists<'_> {
+        Lists { connections: self, merchant }
+    }
+
     async fn read<'q, E: Execute<'q, Postgres> + 'q>(&self, query: E) -> Result<Given, Error> {
         let limit = self.0.limits.read;
         limited(limit, async {
             let mut loan = self.lend().await?;
             loan.ask(limit, query).await
+        })
+        .await
+    }
+}
+
+/// See [`Connections::lists_of`].
+#[derive(Debug)]
+pub(crate) struct Lists<'c> {
+    connections: &'c Connections,
+    merchant: MerchantId,
+}
+
+impl Lists<'_> {
+    /// The gate takes half of a request's limit at most; whoever has not passed it by then is told so.
+    async fn read<'q, E: Execute<'q, Postgres> + 'q>(self, query: E) -> Result<Given, Error> {
+        let Shared { limits, lists, .. } = &*self.connections.0;
+        limited(limits.read, async {
+            let passed = lists.pass(&[self.merchant]).await.map_err(|_| too_many_lists())?;
+            let mut loan = self.connections.lend().await?;
+            loan.passed = passed;
+            loan.ask(limits.read, query).await
         })
         .await
     }
@@ -208,6 +240,9 @@ struct Loan {
     permit: Option<OwnedSemaphorePermit>,
     /// The permit of a transaction.
     place: Option<OwnedSemaphorePermit>,
+    /// The gate of the merchant whose list it reads. A read that is given up keeps it as long as the
+    /// connection.
+    passed: Vec<Caller>,
     /// A call is under way, or its caller gave it up.
     is_in_call: bool,
     /// A transaction is open.
@@ -223,6 +258,7 @@ impl Loan {
             session: Some(session),
             permit: Some(permit),
             place: None,
+            passed: Vec::new(),
             is_in_call: false,
             is_in_transaction: false,
             is_lost: false,
@@ -254,7 +290,7 @@ impl Drop for Loan {
         let lent = Lent {
             shared: self.connections.0.clone(),
             session,
-            _permits: (self.permit.take(), self.place.take()),
+            _permits: (self.permit.take(), self.place.take(), std::mem::take(&mut self.passed)),
         };
         if !self.is_in_call && !self.is_in_transaction {
             lent.give_back();
@@ -268,7 +304,7 @@ impl Drop for Loan {
 struct Lent {
     shared: Arc<Shared>,
     session: Session,
-    _permits: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>),
+    _permits: (Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>, Vec<Caller>),
 }
 
 impl Lent {
@@ -329,12 +365,12 @@ impl Transaction {
         if !self.limits().has_gates {
             return Ok(None);
         }
-        let gates = &self.connections.0.gates;
+        let shared = &self.connections.0;
         let is_new = |merchant: &MerchantId| self.passed.iter().all(|caller| !caller.is_of(*merchant));
         let merchants: Vec<MerchantId> = merchants.iter().copied().filter(is_new).collect();
-        self.passed.extend(gates.pass(&merchants).await?);
+        self.passed.extend(shared.locks.pass(&merchants).await?);
         // With a connection in hand there is nothing to be saved.
-        if self.loan.is_some() { Ok(None) } else { gates.ask().await.map(Some) }
+        if self.loan.is_some() { Ok(None) } else { shared.asking.ask().await.map(Some) }
     }
 
     /// From now on it waits a moment only for locks. Before the first statement that costs nothing.
@@ -437,4 +473,5 @@ macro_rules! executor {
 }
 
 executor!('p, &'p Connections, |own, query| own.read(query));
+executor!('p, Lists<'p>, |own, query| own.read(query));
 executor!('c, &'c mut Transaction, |own, query| own.ask(query));

@@ -171,7 +171,7 @@ impl DeliveryReads for PostgresStore {
         if let Some(status) = status {
             query = query.bind(status.as_str());
         }
-        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        let rows = query.fetch_all(self.pool.lists_of(merchant)).await.map_err(store_error)?;
         let (first, rows) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
         Ok(Page {
             rows: rows.iter().map(delivery).collect::<StoreResult<_>>()?,

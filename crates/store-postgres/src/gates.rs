@@ -1,9 +1,12 @@
-//! Gates: who wants to lock a merchant waits here, before he has a connection.
+//! Gates: who wants to lock a merchant, or to read a list of it, waits here, before he has a connection.
 //!
 //! A node that hangs may hold a merchant's lock for seconds. Were its other writers to wait in the database,
 //! each with a connection, the connections would soon be gone, and every merchant would wait for this one. So
 //! of the callers in this process that want the same merchant one goes on to the database, and of those that
 //! wait there, for whatever merchants, half of the connections of transactions stay free.
+//!
+//! A merchant that asks for lists faster than the database gives them would have every connection, and
+//! everybody else would wait behind its queue. So it has a part of them at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,15 +18,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// How long a caller waits at the gates of its merchants; the database lets it wait as long again.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-/// Callers at one gate; the next one is told to come again.
-const CALLERS_MAX: usize = 64;
+/// Callers that want to lock one merchant; the next one is told to come again.
+const LOCKERS_MAX: usize = 64;
+/// One in so many connections reads lists of the same merchant.
+const LISTS_SHARE: usize = 4;
 
-/// The gates of a store. Cheap to clone.
+/// A gate for each merchant. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Gates {
     merchants: Arc<Mutex<HashMap<MerchantId, Gate>>>,
-    /// Places for those that may wait for a lock in the database.
-    asking: Arc<Semaphore>,
+    /// How many callers of a merchant pass at once.
+    at_once: usize,
+    /// How many there may be, with those who wait.
+    callers_max: usize,
 }
 
 struct Gate {
@@ -40,10 +47,16 @@ pub(crate) struct Caller {
 }
 
 impl Gates {
-    /// Gates before so many connections.
-    pub(crate) fn new(connections_max: usize) -> Gates {
-        let asking = Arc::new(Semaphore::new((connections_max / 2).max(1)));
-        Gates { merchants: Arc::default(), asking }
+    /// For those who want to lock a merchant.
+    pub(crate) fn of_locks() -> Gates {
+        Gates { merchants: Arc::default(), at_once: 1, callers_max: LOCKERS_MAX }
+    }
+
+    /// For those who want to read a list of a merchant, over one of so many connections. As many wait as have
+    /// a request.
+    pub(crate) fn of_lists(connections_max: usize) -> Gates {
+        let at_once = (connections_max / LISTS_SHARE).max(1);
+        Gates { merchants: Arc::default(), at_once, callers_max: usize::MAX }
     }
 
     /// Passes the gates of all these merchants, in the order of their ids, so that nobody waits in a circle.
@@ -61,15 +74,6 @@ impl Gates {
         .await
     }
 
-    /// A place among those that wait for locks in the database.
-    pub(crate) async fn ask(&self) -> StoreResult<OwnedSemaphorePermit> {
-        within(WAIT_MAX, async {
-            let place = self.asking.clone().acquire_owned().await;
-            place.map_err(|fault| StoreError::Unavailable(fault.into()))
-        })
-        .await
-    }
-
     async fn pass_one(&self, merchant: MerchantId) -> StoreResult<Caller> {
         let (mut caller, opening) = self.come(merchant)?;
         let passed = opening.acquire_owned().await;
@@ -81,9 +85,9 @@ impl Gates {
         let mut gates = self.gates();
         let gate = gates
             .entry(merchant)
-            .or_insert_with(|| Gate { opening: Arc::new(Semaphore::new(1)), callers: 0 });
-        if gate.callers >= CALLERS_MAX {
-            return Err(StoreError::Unavailable("too many callers wait for the merchant's lock".into()));
+            .or_insert_with(|| Gate { opening: Arc::new(Semaphore::new(self.at_once)), callers: 0 });
+        if gate.callers >= self.callers_max {
+            return Err(StoreError::Unavailable("too many callers wait for the same merchant".into()));
         }
         gate.callers += 1;
         Ok((Caller { gates: self.clone(), merchant, passed: None }, gate.opening.clone()))
@@ -91,6 +95,25 @@ impl Gates {
 
     fn gates(&self) -> MutexGuard<'_, HashMap<MerchantId, Gate>> {
         self.merchants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Places for those that may wait for a lock in the database.
+pub(crate) struct Asking(Arc<Semaphore>);
+
+impl Asking {
+    /// Half of so many connections.
+    pub(crate) fn new(connections_max: usize) -> Asking {
+        Asking(Arc::new(Semaphore::new((connections_max / 2).max(1))))
+    }
+
+    /// A place, as soon as there is one.
+    pub(crate) async fn ask(&self) -> StoreResult<OwnedSemaphorePermit> {
+        within(WAIT_MAX, async {
+            let place = self.0.clone().acquire_owned().await;
+            place.map_err(|fault| StoreError::Unavailable(fault.into()))
+        })
+        .await
     }
 }
 
@@ -125,7 +148,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_caller_of_a_merchant_passes_and_others_of_others() {
-        let gates = Gates::new(4);
+        let gates = Gates::of_locks();
         let first = gates.pass(&[merchant(1)]).await.unwrap();
         let _other = gates.pass(&[merchant(2)]).await.expect("another merchant's gate is open");
         let second = gates.pass(&[merchant(1)]).await;
@@ -137,18 +160,31 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_callers_at_a_gate_are_bounded() {
-        let gates = Gates::new(4);
+        let gates = Gates::of_locks();
         let _first = gates.pass(&[merchant(1)]).await.unwrap();
-        let waiting: Vec<_> = (1..CALLERS_MAX).map(|_| gates.come(merchant(1)).unwrap()).collect();
+        let waiting: Vec<_> = (1..LOCKERS_MAX).map(|_| gates.come(merchant(1)).unwrap()).collect();
         assert!(gates.come(merchant(1)).is_err());
         drop(waiting);
         assert!(gates.come(merchant(1)).is_ok());
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_part_of_the_connections_reads_lists_of_one_merchant() {
+        for (connections_max, at_once) in [(16, 4), (4, 1), (1, 1)] {
+            let gates = Gates::of_lists(connections_max);
+            let mut passed = Vec::new();
+            for _ in 0..at_once {
+                passed.push(gates.pass_one(merchant(1)).await.unwrap());
+            }
+            assert!(gates.pass(&[merchant(1)]).await.is_err(), "{connections_max}");
+            gates.pass_one(merchant(2)).await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn half_of_the_connections_do_not_wait_for_locks() {
-        let gates = Gates::new(4);
-        let _places = [gates.ask().await.unwrap(), gates.ask().await.unwrap()];
-        assert!(matches!(gates.ask().await, Err(StoreError::Unavailable(_))));
+        let asking = Asking::new(4);
+        let _places = [asking.ask().await.unwrap(), asking.ask().await.unwrap()];
+        assert!(matches!(asking.ask().await, Err(StoreError::Unavailable(_))));
     }
 }

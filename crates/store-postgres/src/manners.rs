@@ -107,6 +107,12 @@ pub(crate) fn did_not_answer() -> Error {
     Error::Io(io::Error::new(io::ErrorKind::TimedOut, "the database did not answer in time"))
 }
 
+/// What a list ends with that waited too long for others of its merchant.
+pub(crate) fn too_many_lists() -> Error {
+    let said = "the list waited too long for others of the same merchant";
+    Error::Io(io::Error::new(io::ErrorKind::TimedOut, said))
+}
+
 /// Whether a call ran into its limit.
 pub(crate) fn is_late(error: &Error) -> bool {
     matches!(error, Error::Io(fault) if fault.kind() == io::ErrorKind::TimedOut)

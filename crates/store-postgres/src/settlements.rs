@@ -163,7 +163,7 @@ impl SlicedList for PostgresStore {
 
     async fn slices_read(&self, merchant: MerchantId) -> StoreResult<Slices> {
         let query = sqlx::query(SLICES).bind(merchant.0).bind(signed(SLICES_WALKED_MAX));
-        let rows = query.fetch_all(&self.pool).await.map_err(store_error)?;
+        let rows = query.fetch_all(self.pool.lists_of(merchant)).await.map_err(store_error)?;
         let (first, slices) = rows.split_first().ok_or(StoreError::UnknownMerchant(merchant))?;
         let slice = |row| Ok((column(row, "from_key")?, number(row, "settlements")?));
         Ok(Slices::new(number(first, "settlements")?, slices.iter().map(slice).collect::<StoreResult<_>>()?))
@@ -172,7 +172,7 @@ impl SlicedList for PostgresStore {
     async fn page_from(&self, merchant: MerchantId, start: Start<'_>, limit: u32) -> StoreResult<RecordPage> {
         let query =
             sqlx::query(PAGE).bind(merchant.0).bind(start.below).bind(signed(limit)).bind(signed(start.rest));
-        let row = query.fetch_optional(&self.pool).await.map_err(store_error)?;
+        let row = query.fetch_optional(self.pool.lists_of(merchant)).await.map_err(store_error)?;
         let row = row.ok_or(StoreError::UnknownMerchant(merchant))?;
         let records: Option<String> = column(&row, "records")?;
         Ok(RecordPage { records: records.unwrap_or_default(), total: number(&row, "total")? })

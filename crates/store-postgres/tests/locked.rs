@@ -4,10 +4,11 @@
 
 use std::error::Error;
 
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use settle_domain::ids::MerchantId;
+use settle_domain::page::PageRequest;
 use settle_store::conformance::fixtures::merchant;
-use settle_store::{Store, StoreError, StoreResult, Tx};
+use settle_store::{DeliveryReads, SettlementReads, Store, StoreError, StoreResult, Tx};
 use settle_store_postgres::PostgresStore;
 use settle_store_postgres::testing::{scratch_url, session};
 use sqlx::{Executor, PgConnection};
@@ -53,6 +54,55 @@ async fn callers_of_a_locked_merchant_hold_up_nobody_else() {
     }
     // The one that asked the database was told by the limit on locks, before its statement took too long.
     assert!(causes.iter().any(|cause| cause.contains("lock timeout")), "{causes:?}");
+}
+
+/// A session that is not the store's holds what lists are read from.
+async fn hold_lists(url: &str) -> PgConnection {
+    let mut holder = session(url).await;
+    holder.execute("BEGIN; LOCK TABLE settlements, settlement_slices, deliveries").await.unwrap();
+    holder
+}
+
+/// Asks for more lists of a merchant than there are connections.
+async fn ask_for_lists(store: &PostgresStore, merchant: MerchantId) {
+    let [first, deep] = [0, 10_000].map(|offset| PageRequest::new(1, offset).unwrap());
+    let settlements = |page| join_all((0..CALLERS).map(move |_| store.settlement_page(merchant, page)));
+    let settlements = join(settlements(first), settlements(deep));
+    let deliveries = join_all((0..CALLERS).map(|_| store.delivery_page(merchant, None, first)));
+    tokio::join!(settlements, deliveries);
+}
+
+/// How many connections the lists have that were asked for before.
+async fn used(store: &PostgresStore) -> usize {
+    // There is a connection for another.
+    store.ping().await.unwrap();
+    store.connections().unwrap().used
+}
+
+/// A merchant that asks for more than the database gives waits for itself.
+#[tokio::test]
+async fn lists_of_one_merchant_leave_connections_to_others() {
+    let url = scratch_url().await;
+    let store = PostgresStore::new(&url, CONNECTIONS_MAX).unwrap();
+    store.migrate().await.unwrap();
+    let merchant = merchant(&store).await;
+    let mut holder = hold_lists(&url).await;
+    let held_up = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation IN
+                   ('settlements'::regclass, 'settlement_slices'::regclass, 'deliveries'::regclass)";
+    let given_up = async {
+        let mut waiting = 0;
+        while waiting < 2 {
+            waiting = sqlx::query_scalar::<_, i64>(held_up).fetch_one(&mut holder).await.unwrap();
+        }
+    };
+    tokio::select! {
+        biased;
+        () = ask_for_lists(&store, merchant) => panic!("somebody holds them"),
+        () = given_up => {}
+    }
+    // What was given up still goes on in the database, and counts.
+    let ((), used) = tokio::join!(biased; ask_for_lists(&store, merchant), used(&store));
+    assert_eq!(used, 2, "a quarter of them");
 }
 
 #[tokio::test]
