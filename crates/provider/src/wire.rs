@@ -82,9 +82,11 @@ fn located<T: Body>(bytes: &[u8]) -> Result<T, WireFault> {
     Ok(body)
 }
 
-/// The reader names a missing field in its text alone, with the path of the object that lacks it.
+/// The reader names a missing field in its text alone, with the path of the object that lacks it. It quotes
+/// what the body says, and people read that in a log and in alerts: no control character gets there.
 fn named(path: &str, text: &str) -> WireFault {
-    let start = |text: &str| text.chars().take(PROBLEM_CHARACTERS_MAX).collect::<String>();
+    let printable = |text: char| if text.is_control() { char::REPLACEMENT_CHARACTER } else { text };
+    let start = |text: &str| text.chars().take(PROBLEM_CHARACTERS_MAX).map(printable).collect::<String>();
     let path = start(path);
     if let Some(field) = text.strip_prefix("missing field `").and_then(|rest| rest.split('`').next()) {
         let path = if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };

@@ -62,6 +62,15 @@ fn a_fault_keeps_the_start_of_a_long_path() {
 }
 
 #[test]
+fn a_fault_commands_no_terminal_and_breaks_no_line() {
+    let hostile = "\u{1b}]0;owned\u{7}\n\u{9b}2J";
+    for body in [with("status", hostile.into()), with("kind", hostile.into())] {
+        let fault = read::<Operation>(body.as_bytes()).expect_err("a fault").to_string();
+        assert!(fault.contains("owned") && !fault.chars().any(char::is_control), "{fault:?}");
+    }
+}
+
+#[test]
 fn what_cannot_be_read_of_a_page_leaves_the_rest() {
     let id = |unread: &UnreadableOperation| unread.operation_id.map(|id| id.as_u128() & 0xff);
     let wrong = [

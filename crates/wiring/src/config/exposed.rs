@@ -1,4 +1,4 @@
-//! Says when a settings file that holds a secret can be read by everybody.
+//! Says when a file of an operator's that holds a secret can be read by everybody.
 //!
 //! The service starts all the same, unlike with the master key's own file, which it made itself: this one is
 //! an operator's, or a container's that mounts it for everybody. The group may read it: it is how a file of
@@ -17,9 +17,9 @@ const OTHERS_READ: u32 = 0o004;
 
 /// What to do about a file with these settings, if everybody can read a secret in it.
 pub(super) fn warning(file: &Path, settings: &[(String, Value)]) -> Option<String> {
-    let mode = file.metadata().ok()?.permissions().mode();
     let holds = |(key, value): &&(String, Value)| holds_secret(key, &printable(value));
     let secrets: Vec<&str> = settings.iter().filter(holds).map(|(key, _)| key.as_str()).collect();
+    let mode = file.metadata().ok()?.permissions().mode();
     if mode & OTHERS_READ == 0 || secrets.is_empty() {
         return None;
     }

@@ -48,6 +48,7 @@ pub fn load(file: Option<&Path>, environment: &Environment) -> Result<Loaded, Co
         warnings.extend(exposed::warning(file, &own));
     }
     let variables = Variables::read(environment, &known)?;
+    warnings.extend(variables.exposed);
     warnings.extend(variables.unknown.iter().map(|name| not_a_setting(name)));
     let sources = figment.merge(variables.values).merge(variables.files);
     let config: Config = sources.extract().map_err(|fault| bad_value(&fault, &sources, &known))?;

@@ -1,12 +1,14 @@
 //! The settings from the environment.
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use figment::value::{Dict, Map, Value};
 use figment::{Metadata, Profile, Provider};
 
 use super::error::{ConfigError, nearest};
 use super::expected::refusal;
+use super::exposed;
 use super::providers;
 
 /// The origins that figment reports for a value from a variable, and from a file that a variable names.
@@ -79,6 +81,8 @@ pub(super) struct Variables {
     pub(super) values: Values,
     /// Those from files that variables name.
     pub(super) files: Values,
+    /// Those of these files that everybody can read, each with what to do.
+    pub(super) exposed: Vec<String>,
     /// Variables that begin like ours and are like none of them.
     pub(super) unknown: Vec<String>,
 }
@@ -93,6 +97,7 @@ impl Variables {
         let mut variables = Variables {
             values: Values { origin: ENVIRONMENT, found: Vec::new() },
             files: Values { origin: ENVIRONMENT_FILES, found: Vec::new() },
+            exposed: Vec::new(),
             unknown: Vec::new(),
         };
         let is_setting = |name: &str| name.starts_with(PREFIX) && !NOT_SETTINGS.contains(&name);
@@ -101,7 +106,11 @@ impl Variables {
             if let Some((key, default)) = setting(name, known) {
                 variables.values.found.push((key.to_owned(), text.value(key, default)?));
             } else if let Some(key) = from_file(name) {
-                variables.files.found.push((key, text.file()?));
+                let found = (key, text.file()?);
+                variables
+                    .exposed
+                    .extend(exposed::warning(Path::new(text.text), std::slice::from_ref(&found)));
+                variables.files.found.push(found);
             } else if let Some(key) = name.strip_prefix(PREFIX).and_then(providers::key_of) {
                 variables.values.found.push((key, Value::from(text.text)));
             } else if is_of_kubernetes(name) {
