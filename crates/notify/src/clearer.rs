@@ -29,7 +29,7 @@ const LOCKED_WAIT: Duration = Duration::from_millis(20);
 const ENDED_A_SECOND: u64 = 20_000;
 /// A timer wakes the clearer up to a tick late; it makes up for that, so that the pace holds.
 const TICK: Duration = Duration::from_millis(2);
-/// How much shorter than a step the rest after it may be.
+/// The rest after a step is at least this part of the step.
 const REST_DIVISOR: u32 = 4;
 /// The waits between tries while the database does not answer.
 const RETRY: RetryPolicy =

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use metrics_exporter_prometheus::PrometheusBuilder;
@@ -15,8 +16,13 @@ use settle_notify::alerts::{self, AlertError, AlertTransport, Alerter, HOLD, QUI
 use settle_notify::sender::AttemptFault;
 use settle_store::conformance::alerts::death;
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{Death, DueTime, Store};
+use settle_store::{CALL_TIMEOUT, Death, DueTime, Store, StoreError, Tx};
+use settle_store_sqlite::SqliteStore;
+use settle_store_sqlite::testing::scratch_url;
+use settle_testing::virtual_time::pass;
+use tempfile::TempDir;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 use tracing::subscriber::DefaultGuard;
 
 settle_testing::on_both_stores! {
@@ -29,6 +35,10 @@ settle_testing::on_both_stores! {
 }
 
 const URL: &str = "https://merchant.example/hook?token=hush";
+/// How much longer than the alerter somebody else waits for the same store.
+const AHEAD: Duration = Duration::from_secs(1);
+/// Longer than the alerter's limit on one call, and shorter than what the store lets it wait.
+const LATE: Duration = CALL_TIMEOUT.saturating_add(Duration::from_secs(3));
 
 /// Keeps every posted alert, and answers with the faults that the test has queued, then with success.
 struct Operations {
@@ -281,4 +291,72 @@ async fn a_database_that_is_away_is_waited_for(scratch: ScratchStore) {
         !setup.store.alert_any_due(DueTime::by(fixtures::at(1_000_000))).await.unwrap(),
         "it was finished first"
     );
+}
+
+/// A store that does not answer any more: another process takes the file and keeps it. Each wait in the store
+/// has a limit, but whoever comes after somebody else of this process has two of them before him.
+struct Jam {
+    store: Arc<dyn Store>,
+    elsewhere: Arc<dyn Store>,
+    holder: Mutex<Option<Box<dyn Tx>>>,
+    _folder: TempDir,
+}
+
+impl Jam {
+    /// A store with an alert, which answers as yet.
+    async fn with_an_alert(clock: &ManualClock) -> Jam {
+        let (url, folder) = scratch_url();
+        let open = || -> Arc<dyn Store> { Arc::new(SqliteStore::new(&url).unwrap()) };
+        let jam = Jam { store: open(), elsewhere: open(), holder: Mutex::default(), _folder: folder };
+        jam.store.migrate().await.unwrap();
+        let merchant = fixtures::merchant(&*jam.store).await;
+        die(&*jam.store, &[death(merchant, URL, "timeout")], clock).await;
+        jam
+    }
+
+    async fn begin(&self) {
+        let holder = self.elsewhere.begin().await.unwrap();
+        *self.holder.lock().unwrap() = Some(holder);
+        let ahead = self.store.clone();
+        tokio::spawn(async move { ahead.begin().await.map(drop) });
+        pass(AHEAD).await;
+    }
+
+    fn end(&self) {
+        *self.holder.lock().unwrap() = None;
+    }
+}
+
+/// Alerts arrive, and from then on the store does not answer.
+#[async_trait]
+impl AlertTransport for Jam {
+    async fn post(&self, _body: Vec<u8>) -> Result<(), AlertError> {
+        self.begin().await;
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_never_answers_is_given_up_when_alerts_are_looked_for() {
+    let clock = Arc::new(ManualClock::at(fixtures::at(0)));
+    let jam = Jam::with_an_alert(&clock).await;
+    let alerter = Alerter::new(jam.store.clone(), None, clock);
+    jam.begin().await;
+    let looked = timeout(LATE, alerter.look()).await.expect("it gives up");
+    assert!(matches!(looked, Err(StoreError::Unavailable(_))), "{looked:?}");
+    jam.end();
+    assert_eq!(alerter.look().await.unwrap(), 1, "nothing was taken");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_database_that_never_answers_is_given_up_when_an_alert_was_sent() {
+    let clock = Arc::new(ManualClock::at(fixtures::at(0)));
+    let jam = Arc::new(Jam::with_an_alert(&clock).await);
+    let alerter = Alerter::new(jam.store.clone(), Some(jam.clone()), clock.clone());
+    let looked = timeout(LATE, alerter.look()).await.expect("it gives up");
+    assert!(matches!(looked, Err(StoreError::Unavailable(_))), "{looked:?}");
+    jam.end();
+    clock.set(fixtures::at(HOLD.as_secs()));
+    let alerter = Alerter::new(jam.store.clone(), None, clock);
+    assert_eq!(alerter.look().await.unwrap(), 1, "nobody knows that it has arrived");
 }

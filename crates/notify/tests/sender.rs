@@ -10,6 +10,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics_exporter_prometheus::PrometheusBuilder;
 use receiver::{Behaviour, Receiver};
 use settle_domain::event::EventType;
 use settle_domain::ids::DeliveryId;
@@ -174,9 +175,12 @@ async fn connections_are_kept_for_the_next_notification() {
 }
 
 /// The other side ends a kept connection while a request is on its way: nobody can tell whether it arrived.
+/// It spends no attempt, so a metric must tell of it.
 #[tokio::test]
 async fn a_kept_connection_that_ends_without_an_answer_is_replaced_once() {
     for turn in ["answers over a new one", "fails over a new one too"] {
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let _counting = metrics::set_default_local_recorder(&recorder);
         let answers = if turn.starts_with("answers") { vec![response("200 OK", "")] } else { Vec::new() };
         let first = vec![response("200 OK", ""), Behaviour::Close];
         let receiver = Receiver::script([first, answers].concat()).await;
@@ -191,6 +195,9 @@ async fn a_kept_connection_that_ends_without_an_answer_is_replaced_once() {
         };
         assert_eq!(second, expected, "{turn}");
         assert_eq!((receiver.connections(), receiver.requests().len()), (2, 3), "{turn}");
+        let counts = recorder.handle().render();
+        let counted = "settle_delivery_faults_total{cause=\"kept_connection\"} 1";
+        assert!(counts.lines().any(|line| line == counted), "{turn}: {counts}");
     }
 }
 

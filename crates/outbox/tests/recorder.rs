@@ -17,7 +17,10 @@ use settle_outbox::Outbox;
 use settle_outbox::recorder::{RecordError, Recorded, Recorder};
 use settle_outbox::wake::{HANDED_OVER_MAX, Wake};
 use settle_store::conformance::{ScratchStore, fixtures};
-use settle_store::{Ask, BATCH_MAX, Claimed, DueTime, NewSettlement};
+use settle_store::{Ask, BATCH_MAX, CALL_TIMEOUT, Claimed, DueTime, NewSettlement, Store};
+use settle_store_sqlite::SqliteStore;
+use settle_store_sqlite::testing::scratch_url;
+use settle_testing::virtual_time::pass;
 
 settle_testing::on_both_stores! {
     callers_at_the_same_time_share_a_transaction,
@@ -33,6 +36,11 @@ settle_testing::on_both_stores! {
     a_caller_that_goes_away_is_not_waited_for,
     a_store_that_is_away_is_told_to_everyone,
 }
+
+/// How much longer than the recorder somebody else waits for the same store.
+const AHEAD: Duration = Duration::from_secs(1);
+/// Longer than the recorder's limit on a transaction, and shorter than what the store lets it wait.
+const LATE: Duration = CALL_TIMEOUT.saturating_add(Duration::from_secs(3));
 
 /// A clock that is read once in each transaction, and shows another time to each.
 struct Ticking(AtomicI64);
@@ -52,10 +60,8 @@ struct Recording {
 impl Recording {
     async fn start(scratch: ScratchStore) -> Recording {
         let store = scratch.migrated().await;
-        let (wake, clock) = (Wake::default(), Arc::new(Ticking(AtomicI64::new(1_767_225_600_000_000))));
-        let entropy = Arc::new(SeededEntropy::new(20_260_201));
-        let recorder = Recorder::start(Outbox::of_service(store.share(), wake.clone(), clock, entropy));
-        Recording { recorder, wake, store }
+        let wake = Wake::default();
+        Recording { recorder: recorder(store.share(), wake.clone()), wake, store }
     }
 
     /// A merchant with an endpoint.
@@ -87,6 +93,12 @@ impl Recording {
         times.dedup();
         times
     }
+}
+
+fn recorder(store: Arc<dyn Store>, wake: Wake) -> Recorder {
+    let clock = Arc::new(Ticking(AtomicI64::new(1_767_225_600_000_000)));
+    let entropy = Arc::new(SeededEntropy::new(20_260_201));
+    Recorder::start(Outbox::of_service(store, wake, clock, entropy))
 }
 
 fn new(merchant: MerchantId) -> NewSettlement {
@@ -306,4 +318,23 @@ async fn a_merchant_that_is_locked_holds_up_its_callers_alone() {
     }
     drop(holder);
     assert_eq!(held_up.await.unwrap(), recorded(1), "it waited aside");
+}
+
+/// Another process takes the file and keeps it. Each wait in the store has a limit, but whoever comes after
+/// somebody else of this process has two of them before him.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_never_answers_is_given_up_in_time() {
+    let (url, _folder) = scratch_url();
+    let open = || -> Arc<dyn Store> { Arc::new(SqliteStore::new(&url).unwrap()) };
+    let (store, elsewhere) = (open(), open());
+    store.migrate().await.unwrap();
+    let merchant = fixtures::merchant(&*store).await;
+    let recorder = recorder(store.clone(), Wake::default());
+    let holder = elsewhere.begin().await.unwrap();
+    tokio::spawn(async move { store.begin().await.map(drop) });
+    pass(AHEAD).await;
+    let answer = tokio::time::timeout(LATE, recorder.record(vec![new(merchant)])).await.unwrap();
+    assert!(matches!(answer, Err(RecordError::Store(_))), "{answer:?}");
+    drop(holder);
+    assert_eq!(recorder.record(vec![new(merchant)]).await.unwrap().recorded, 1, "it goes on");
 }

@@ -211,3 +211,75 @@ fn tell(outcome: &Outcome, at: Timestamp) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use settle_domain::ids::KeeperId;
+    use settle_domain::seams::{ManualClock, SeededEntropy};
+    use settle_outbox::wake::Wake;
+    use settle_shards::keeper::Keeper;
+    use settle_shards::leases::StoreLeases;
+    use settle_store::Duty;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::alerts::AlerterWake;
+    use crate::dispatcher::lanes::InFlightLimits;
+    use crate::dispatcher::queue::StoreQueue;
+    use crate::dispatcher::state::State;
+    use crate::dispatcher::{DispatchSettings, Dispatcher};
+
+    const MERCHANT: MerchantId = MerchantId(Uuid::from_u128(1));
+    const TIMEOUT: Duration = Duration::from_secs(10);
+
+    /// Where nothing is ever sent to.
+    struct Nowhere;
+
+    #[async_trait]
+    impl Transport for Nowhere {
+        async fn attempt(&self, _url: &str, _notification: Notification) -> Result<Attempt, SendError> {
+            Err(SendError::Network)
+        }
+    }
+
+    fn ring() -> KeyRing {
+        KeyRing::parse(&"5e".repeat(32)).unwrap()
+    }
+
+    /// What a dispatcher remembers that nobody has given anything yet.
+    async fn state() -> State {
+        let store = settle_store_sqlite::testing::scratch().await.share();
+        let leases = Arc::new(StoreLeases(store.clone(), Duty::Dispatch));
+        let mut keeper = Keeper::new(leases, KeeperId(Uuid::nil()), Keeper::lease_min(TIMEOUT));
+        let queue = StoreQueue::new(store, Arc::new(SeededEntropy::new(1)), AlerterWake::default());
+        let parts = Dispatcher {
+            queue: Arc::new(queue),
+            transport: Arc::new(Nowhere),
+            ring: Arc::new(ring()),
+            clock: Arc::new(ManualClock::at(Timestamp::from_micros(0))),
+            wake: Wake::default(),
+            settings: DispatchSettings {
+                timeout: TIMEOUT,
+                retry: RetryPolicy::default(),
+                in_flight: InFlightLimits { total: 64, per_merchant: 8 },
+                shutdown_timeout: TIMEOUT,
+            },
+        };
+        State::new(parts, keeper.tenant())
+    }
+
+    /// The loop comes by every second, also when there is no call to make.
+    #[tokio::test(start_paused = true)]
+    async fn an_old_secret_is_forgotten_before_the_next_calls_although_nothing_more_is_sent() {
+        let mut state = state().await;
+        let secret = WebhookSecret::parse("hush".to_owned()).unwrap();
+        let sealed = ring().seal(MERCHANT, &secret, &SeededEntropy::new(1));
+        let kept = Arc::downgrade(&state.attempts.secrets.open(&ring(), MERCHANT, sealed).unwrap());
+        state.before_calls();
+        assert!(kept.upgrade().is_some(), "not yet");
+        tokio::time::advance(Duration::from_mins(2)).await;
+        state.before_calls();
+        assert!(kept.upgrade().is_none());
+    }
+}

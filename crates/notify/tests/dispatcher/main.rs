@@ -1,5 +1,5 @@
 //! What the dispatcher does when the database refuses one merchant's outcomes or gives rows that cannot be
-//! read, and which dispatcher measures the queue.
+//! read, and when we cannot send; and which dispatcher measures the queue.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use settle_testing::log::Log;
 use settle_testing::virtual_time::pass;
 use tracing::Level;
 
-use queue::{Queue, delivery, merchant, start};
+use queue::{OutOfReach, Queue, delivery, merchant, start, start_with};
 
 /// Every shard.
 const ALL: std::ops::Range<i16> = 0..64;
@@ -26,6 +26,8 @@ const ALL: std::ops::Range<i16> = 0..64;
 const LONG: Duration = Duration::from_mins(2);
 /// A little longer than a delivery that cannot be read is left alone.
 const RESTED: Duration = Duration::from_mins(11);
+/// How often the dispatcher looks for who is due.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The value of a metric; 0 before it is counted.
 fn measured(recorder: &PrometheusRecorder, name: &str) -> u64 {
@@ -100,4 +102,31 @@ async fn deliveries_that_cannot_be_read_hold_up_none_behind_them() {
         queue.until_recorded(delivery(number)).await;
     }
     assert_eq!(measured(&recorder, "settle_deliveries_unreadable"), 0);
+}
+
+/// What we lack now, the next try lacks as well: each rest is twice as long as the last, and a look finds the
+/// merchant after it.
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_ours_rests_before_the_next_try_and_spends_no_attempt() {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _measuring = metrics::set_default_local_recorder(&recorder);
+    let (queue, endpoints) = (Arc::new(Queue::default()), Arc::new(OutOfReach::default()));
+    queue.add_to_send(merchant(1), delivery(1));
+    let _running = start_with(&queue, endpoints.clone(), ALL);
+    pass(3 * LONG).await;
+    let tries = endpoints.tries();
+    let rests = [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs);
+    assert!(tries.len() > rests.len(), "{tries:?}");
+    for (two, rest) in tries.windows(2).zip(rests) {
+        let rested = two[1] - two[0];
+        let in_time = rest..=rest + 2 * LOOK_INTERVAL;
+        assert!(in_time.contains(&rested), "{rested:?} instead of {rest:?}");
+    }
+    assert!(!queue.is_recorded(delivery(1)));
+    let faults = measured(&recorder, "settle_delivery_faults_total{cause=\"network\"}");
+    assert_eq!(faults, u64::try_from(tries.len()).unwrap());
+
+    endpoints.mend();
+    queue.until_recorded(delivery(1)).await;
+    assert_eq!(queue.attempts(delivery(1)), 1, "the one that was made");
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -11,10 +11,11 @@ use async_trait::async_trait;
 use settle_domain::delivery::{Delivery, DeliveryStatus, RetryPolicy};
 use settle_domain::event::EventType;
 use settle_domain::ids::{DeliveryId, KeeperId, MerchantId, SettlementId};
-use settle_domain::seams::ManualClock;
+use settle_domain::seams::{ManualClock, SeededEntropy};
 use settle_domain::settlement::Record;
 use settle_domain::time::Timestamp;
 use settle_domain::vault::KeyRing;
+use settle_domain::webhook_secret::{SealedSecret, WebhookSecret};
 use settle_notify::dispatcher::lanes::InFlightLimits;
 use settle_notify::dispatcher::queue::{DeliveryQueue, Outcome, RecordedOutcomes};
 use settle_notify::dispatcher::{DispatchSettings, Dispatcher};
@@ -29,7 +30,7 @@ use settle_store::{
 };
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
 const NOW: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);
@@ -47,12 +48,15 @@ pub fn delivery(number: u128) -> DeliveryId {
     DeliveryId(Uuid::from_u128(number))
 }
 
-/// A delivery that is due, of a merchant without an endpoint: its outcome is known without an attempt.
+/// A delivery that is due. Without an endpoint its outcome is known without an attempt.
 #[derive(Debug, Clone, Copy)]
 struct Row {
     merchant: MerchantId,
+    has_endpoint: bool,
     is_readable: bool,
     is_recorded: bool,
+    /// How many attempts the outcome counts that was recorded.
+    attempts: i32,
 }
 
 /// The deliveries of all merchants.
@@ -71,8 +75,19 @@ impl Queue {
         self.rows.lock().unwrap()
     }
 
+    /// Adds a delivery of a merchant without an endpoint.
     pub fn add(&self, merchant: MerchantId, delivery: DeliveryId) {
-        self.rows().insert(delivery, Row { merchant, is_readable: true, is_recorded: false });
+        self.put(merchant, delivery, false);
+    }
+
+    /// Adds a delivery that there is an endpoint for.
+    pub fn add_to_send(&self, merchant: MerchantId, delivery: DeliveryId) {
+        self.put(merchant, delivery, true);
+    }
+
+    fn put(&self, merchant: MerchantId, delivery: DeliveryId, has_endpoint: bool) {
+        let row = Row { merchant, has_endpoint, is_readable: true, is_recorded: false, attempts: 0 };
+        self.rows().insert(delivery, row);
     }
 
     /// Says whether deliveries can be read.
@@ -89,6 +104,11 @@ impl Queue {
 
     pub fn is_recorded(&self, delivery: DeliveryId) -> bool {
         self.rows()[&delivery].is_recorded
+    }
+
+    /// How many attempts the recorded outcome of a delivery counts.
+    pub fn attempts(&self, delivery: DeliveryId) -> i32 {
+        self.rows()[&delivery].attempts
     }
 
     pub async fn until_recorded(&self, delivery: DeliveryId) {
@@ -111,8 +131,11 @@ impl Queue {
         }
         let changed: Vec<DeliveryId> =
             outcomes.iter().map(|outcome| outcome.state.delivery.delivery_id).collect();
-        for delivery in &changed {
-            self.rows().get_mut(delivery).unwrap().is_recorded = true;
+        for outcome in outcomes {
+            let delivery = &outcome.state.delivery;
+            let mut rows = self.rows();
+            let row = rows.get_mut(&delivery.delivery_id).unwrap();
+            (row.is_recorded, row.attempts) = (true, delivery.attempts);
         }
         self.has_changed.notify_one();
         Ok(changed)
@@ -144,8 +167,7 @@ impl DeliveryQueue for Queue {
             });
             for (id, row) in waiting.take(usize::try_from(ask.number).unwrap()) {
                 let unreadable = || StoreError::unexpected("an event of another version");
-                let claimed =
-                    if row.is_readable { Ok(claimed(row.merchant, *id)) } else { Err(unreadable()) };
+                let claimed = if row.is_readable { Ok(claimed(*row, *id)) } else { Err(unreadable()) };
                 claims.add(row.merchant, *id, claimed);
             }
         }
@@ -174,7 +196,7 @@ impl DeliveryQueue for Queue {
     }
 }
 
-fn claimed(merchant_id: MerchantId, delivery_id: DeliveryId) -> Claimed {
+fn claimed(row: Row, delivery_id: DeliveryId) -> Claimed {
     let delivery = Delivery {
         delivery_id,
         settlement_id: SettlementId(Uuid::nil()),
@@ -188,7 +210,17 @@ fn claimed(merchant_id: MerchantId, delivery_id: DeliveryId) -> Claimed {
         last_error: None,
         url: String::new(),
     };
-    Claimed { merchant_id, delivery, record: Record::from_stored("{}".to_owned()), secret: None }
+    let secret = row.has_endpoint.then(|| sealed(row.merchant));
+    Claimed { merchant_id: row.merchant, delivery, record: Record::from_stored("{}".to_owned()), secret }
+}
+
+fn ring() -> KeyRing {
+    KeyRing::parse(&"5e".repeat(32)).unwrap()
+}
+
+fn sealed(merchant: MerchantId) -> SealedSecret {
+    let secret = WebhookSecret::parse("whsec".to_owned()).unwrap();
+    ring().seal(merchant, &secret, &SeededEntropy::new(1))
 }
 
 /// Shards that one keeper holds for as long as it wants.
@@ -229,12 +261,47 @@ impl Transport for Nowhere {
     }
 }
 
-/// Runs a dispatcher that holds these shards, until the result is dropped.
+/// Endpoints that take everything, once what we lack ourselves has been mended.
+#[derive(Default)]
+pub struct OutOfReach {
+    is_mended: AtomicBool,
+    tries: Mutex<Vec<Instant>>,
+}
+
+impl OutOfReach {
+    pub fn mend(&self) {
+        self.is_mended.store(true, Ordering::SeqCst);
+    }
+
+    /// When the dispatcher has tried to send.
+    pub fn tries(&self) -> Vec<Instant> {
+        self.tries.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Transport for OutOfReach {
+    async fn attempt(&self, _url: &str, _notification: Notification) -> Result<Attempt, SendError> {
+        self.tries.lock().unwrap().push(Instant::now());
+        if self.is_mended.load(Ordering::SeqCst) {
+            Ok(Attempt { response_status: Some(200), fault: None })
+        } else {
+            Err(SendError::Network)
+        }
+    }
+}
+
+/// Runs a dispatcher that holds these shards and has nothing to send, until the result is dropped.
 pub fn start(queue: &Arc<Queue>, shards: Range<i16>) -> JoinSet<()> {
+    start_with(queue, Arc::new(Nowhere), shards)
+}
+
+/// The same, where merchants have endpoints.
+pub fn start_with(queue: &Arc<Queue>, transport: Arc<dyn Transport>, shards: Range<i16>) -> JoinSet<()> {
     let dispatcher = Dispatcher {
         queue: queue.clone(),
-        transport: Arc::new(Nowhere),
-        ring: Arc::new(KeyRing::parse(&"5e".repeat(32)).unwrap()),
+        transport,
+        ring: Arc::new(ring()),
         clock: Arc::new(ManualClock::at(NOW)),
         wake: Wake::default(),
         settings: DispatchSettings {

@@ -456,3 +456,6 @@ pub(super) async fn stopped(mut stop: watch::Receiver<bool>) {
     // The sender lives as long as the process waits for signals, so this cannot fail.
     let _ = stop.wait_for(|stop| *stop).await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@
 //! | [`faults`] | a `…Fault` has no cause |
 //! | [`mirrors`] | the same noun and the same migration in every layer |
 //! | [`reachable`] | no source file that nothing includes |
+//! | [`release`] | what a release is built with |
 //! | [`sizes`] | limits on files, functions and lines |
 //! | [`source`] | how a source file opens, and what it must not contain |
 //! | [`text`] | what no file of the repository may contain |
@@ -24,6 +25,7 @@ mod faults;
 mod manifest;
 mod mirrors;
 mod reachable;
+mod release;
 mod sizes;
 mod source;
 mod text;
