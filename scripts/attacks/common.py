@@ -317,10 +317,17 @@ class Verdict:
 
     def unaffected(self, who: str, quiet: Probe, beside: Probe) -> None:
         """Who is beside the attack is answered as when it is quiet: at most twice the p99, or below the floor."""
+        before, now = quiet.percentile(99), beside.p99()
         self.holds(f"p99 of {who} without it can be measured", math.isfinite(quiet.p99()))
-        bound = min(max(P99_TIMES_QUIET_MAX * quiet.percentile(99), P99_FLOOR_MS), P99_CEILING_MS)
-        what = f"p99 of {who} ({quiet.percentile(99):.1f} ms without it, {beside.failures} of {len(beside.seconds)} failed)"
-        self.at_most(what, beside.p99(), bound, " ms")
+        bound = min(max(P99_TIMES_QUIET_MAX * before, P99_FLOOR_MS), P99_CEILING_MS)
+        ratio = f"{now / before if before else math.inf:.1f} x quiet"
+        # Whoever reads it should see how much slower it was also where that is not what decides.
+        if bound == P99_FLOOR_MS:
+            ratio += f", {'under' if now <= bound else 'over'} the floor of {said(P99_FLOOR_MS)} ms"
+        elif bound == P99_CEILING_MS:
+            ratio += f", {'under' if now <= bound else 'over'} the ceiling of {said(P99_CEILING_MS)} ms"
+        failed = f"{beside.failures} of {len(beside.seconds)} failed"
+        self.at_most(f"p99 of {who} ({before:.1f} ms without it, {ratio}, {failed})", now, bound, " ms")
 
     def end(self) -> None:
         """Ends the script if a figure missed its bound."""

@@ -14,6 +14,9 @@ LONG = 400_000
 NEARLY = 31 * 1024
 CHUNK = 16_000
 MEMORY_MIB_MAX = 200
+# Open files of the service once the crowd is there. Fewer, and there was no attack.
+FILES_MIN = 300
+CROWD_SECONDS_MAX = 30
 
 
 async def send_head(_index: int, port: int, length: int) -> None:
@@ -35,6 +38,11 @@ def measure(given, length: int, settings: dict[str, str]) -> tuple[float, float]
     with common.service(given, **settings) as service, service.serve() as running:
         before = running.rss()
         with crowd(send_head, given.connections, running.api, length, settle=1):
+            deadline = time.monotonic() + CROWD_SECONDS_MAX
+            while running.files() < FILES_MIN:
+                if time.monotonic() > deadline:
+                    raise SystemExit(f"after {CROWD_SECONDS_MAX} s there are hardly any connections")
+                time.sleep(0.05)
             time.sleep(given.seconds)
             return before, running.rss_max()
 
