@@ -116,7 +116,8 @@ async fn a_merchant_that_is_locked_is_left_alone(scratch: ScratchStore) {
     if is_shared {
         assert_eq!(clearer.turn().await.unwrap(), Turn::Locked);
     }
-    drop(tx);
+    // A transaction that is dropped ends later, by itself.
+    tx.commit().await.unwrap();
     assert_eq!(steps(&mut clearer).await.len(), 1);
     assert_eq!(totals(&*store, merchant).await, (0, size + 1));
 }

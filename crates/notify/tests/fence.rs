@@ -143,7 +143,8 @@ async fn who_is_locked_is_said(store: ScratchStore) {
     let outcomes = [answered(&claimed_locked, leases[0]), answered(&claimed, leases[1])];
     let recorded = RecordedOutcomes { changed: vec![free.delivery_id], locked: vec![locked.merchant_id] };
     assert_eq!(node.record(&outcomes).await, recorded);
-    drop(holder);
+    // One that is dropped ends later, by itself.
+    holder.commit().await.unwrap();
     assert_eq!(node.record(&outcomes[..1]).await.changed, [locked.delivery_id]);
 }
 
