@@ -7,11 +7,16 @@ use settle_domain::time::Timestamp;
 use settle_store::{
     ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, MerchantLock, StoreError, StoreResult,
 };
+use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
-use crate::convert::{At, column, number, optional_time, signed};
+use crate::convert::{At, column, number, optional_time, signed, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
+
+/// How many deliveries one statement ends: a millisecond's work. On a server of few processors whoever wakes up
+/// to answer somebody may have to wait behind it; between two statements the processor is his.
+const ENDED_AT_A_TIME: u32 = 40;
 
 settle_store::statements! {
     cold "a task's, every second; a row for each clearing" LEFT = "
@@ -30,53 +35,41 @@ settle_store::statements! {
         INSERT INTO clearings (merchant_id, endpoint_epoch, cleared_at, waiting, after_due_at,
                                after_delivery_id)
         VALUES ($1, $2, $3, $4, $5, $6)";
-    // A whole step of the merchant's oldest clearing from an epoch on, in one round trip. `ended` does to
-    // many rows what the domain does on `DeliveryEvent::EndpointGone`; the suite's
+    hot OLDEST = "
+        SELECT endpoint_epoch, cleared_at, waiting, after_due_at, after_delivery_id FROM clearings
+        WHERE merchant_id = $1 AND endpoint_epoch >= $2 ORDER BY endpoint_epoch LIMIT 1";
+    // Does to many rows what the domain does on `DeliveryEvent::EndpointGone`; the suite's
     // `clear_is_the_domains_endpoint_gone` compares them. It starts behind the last row that was ended:
-    // earlier in the index are only entries that are not vacuumed yet. Whoever finds fewer rows than allowed
-    // has found the last.
-    hot STEP = "
-        WITH clearing AS (
-            SELECT * FROM clearings WHERE merchant_id = $1 AND endpoint_epoch >= $2
-            ORDER BY endpoint_epoch LIMIT 1
-        ), ended AS (
+    // earlier in the index are only entries that are not vacuumed yet.
+    hot END = "
+        WITH ended AS (
             UPDATE deliveries
-            SET status = 'dead', last_error = $4,
-                next_attempt_at = least(deliveries.next_attempt_at, found.cleared_at)
+            SET status = 'dead', last_error = $6, next_attempt_at = least(deliveries.next_attempt_at, $7)
             FROM (
-                SELECT waiting.*, clearing.cleared_at FROM clearing CROSS JOIN LATERAL (
-                    SELECT ctid AS place, next_attempt_at AS due_at, delivery_id AS ended_id FROM deliveries
-                    WHERE merchant_id = $1 AND endpoint_epoch = clearing.endpoint_epoch
-                      AND status = 'pending'
-                      AND (next_attempt_at, delivery_id) > (clearing.after_due_at, clearing.after_delivery_id)
-                    ORDER BY next_attempt_at, delivery_id LIMIT $3
-                ) AS waiting
-            ) AS found
-            WHERE deliveries.ctid = found.place
-            RETURNING found.due_at, found.ended_id
-        ), step AS (
-            SELECT endpoint_epoch, waiting, number, due_at, ended_id,
-                   CASE WHEN number = $3 THEN waiting - number ELSE 0 END AS remaining
-            FROM clearing CROSS JOIN (SELECT count(*) AS number FROM ended) AS counted
-            LEFT JOIN (
-                SELECT due_at, ended_id FROM ended ORDER BY due_at DESC, ended_id DESC LIMIT 1
-            ) AS last ON true
-        ), goes_on AS (
-            UPDATE clearings SET waiting = remaining, after_due_at = due_at, after_delivery_id = ended_id
-            FROM step WHERE merchant_id = $1 AND clearings.endpoint_epoch = step.endpoint_epoch
-              AND number > 0 AND remaining > 0
+                SELECT ctid AS place, next_attempt_at AS due_at, delivery_id AS ended_id FROM deliveries
+                WHERE merchant_id = $1 AND endpoint_epoch = $2 AND status = 'pending'
+                  AND (next_attempt_at, delivery_id) > ($3, $4)
+                ORDER BY next_attempt_at, delivery_id LIMIT $5
+            ) AS waiting
+            WHERE deliveries.ctid = waiting.place
+            RETURNING waiting.due_at, waiting.ended_id
+        )
+        SELECT (SELECT count(*) FROM ended) AS number, due_at, ended_id FROM ended
+        ORDER BY due_at DESC, ended_id DESC LIMIT 1";
+    // What a step has ended is counted once. A clearing ends with its last row.
+    hot COUNT = "
+        WITH goes_on AS (
+            UPDATE clearings SET waiting = $4, after_due_at = $5, after_delivery_id = $6
+            WHERE merchant_id = $1 AND endpoint_epoch = $2 AND $4 > 0
         ), finished AS (
-            DELETE FROM clearings USING step
-            WHERE merchant_id = $1 AND clearings.endpoint_epoch = step.endpoint_epoch AND remaining = 0
+            DELETE FROM clearings WHERE merchant_id = $1 AND endpoint_epoch = $2 AND $4 = 0
         ), counted AS (
             UPDATE merchant_counts
-            SET deliveries_pending = deliveries_pending - number, deliveries_dead = deliveries_dead + number
-            FROM step WHERE merchant_id = $1 AND number > 0
-        ), total AS (
-            UPDATE delivery_totals SET pending = pending - number, dead = dead + number
-            FROM step WHERE slot = pg_backend_pid() % 256 AND number > 0
+            SET deliveries_pending = deliveries_pending - $3, deliveries_dead = deliveries_dead + $3
+            WHERE merchant_id = $1 AND $3 > 0
         )
-        SELECT number AS ended, remaining, waiting FROM step";
+        UPDATE delivery_totals SET pending = pending - $3, dead = dead + $3
+        WHERE slot = pg_backend_pid() % 256 AND $3 > 0";
 }
 
 #[async_trait]
@@ -130,22 +123,76 @@ impl PostgresTx {
         self.step(merchant, epoch, ended_max).await
     }
 
-    /// Ends deliveries of the merchant's oldest clearing from an epoch on, at most so many.
+    /// Ends deliveries of the merchant's oldest clearing from an epoch on, at most so many, and counts them.
     async fn step(
         &mut self,
         merchant: MerchantId,
         epoch_min: i32,
         ended_max: u32,
     ) -> StoreResult<ClearingStep> {
-        let query = sqlx::query(STEP).bind(merchant.0).bind(epoch_min);
-        let query = query.bind(signed(ended_max)).bind(ENDPOINT_CLEARED);
+        let query = sqlx::query(OLDEST).bind(merchant.0).bind(epoch_min);
         let Some(row) = query.fetch_optional(&mut *self.inner).await.map_err(store_error)? else {
             return Ok(ClearingStep::default());
         };
-        let ended = number(&row, "ended")?;
-        if ended > number(&row, "waiting")? {
-            return Err(StoreError::unexpected("more deliveries waited than are counted"));
+        let mut clearing = Clearing::read(&row)?;
+        let mut allowed = ended_max;
+        while allowed > 0 && clearing.waiting > 0 {
+            let ended_max = allowed.min(ENDED_AT_A_TIME);
+            self.end(merchant, &mut clearing, ended_max).await?;
+            allowed -= ended_max;
         }
-        Ok(ClearingStep { ended, left: number(&row, "remaining")? })
+        let Clearing { epoch, ended, waiting: left, after: (due_at, delivery), .. } = clearing;
+        let query = sqlx::query(COUNT).bind(merchant.0).bind(epoch).bind(signed(ended)).bind(signed(left));
+        let query = query.bind(At(due_at)).bind(delivery);
+        query.execute(&mut *self.inner).await.map_err(store_error)?;
+        Ok(ClearingStep { ended, left })
+    }
+
+    /// Ends the next deliveries of a clearing, at most so many.
+    async fn end(
+        &mut self,
+        merchant: MerchantId,
+        clearing: &mut Clearing,
+        ended_max: u32,
+    ) -> StoreResult<()> {
+        let (due_at, delivery) = clearing.after;
+        let query = sqlx::query(END).bind(merchant.0).bind(clearing.epoch).bind(At(due_at)).bind(delivery);
+        let query = query.bind(signed(ended_max)).bind(ENDPOINT_CLEARED).bind(At(clearing.cleared_at));
+        let last = query.fetch_optional(&mut *self.inner).await.map_err(store_error)?;
+        let mut ended = 0;
+        if let Some(last) = last {
+            ended = number(&last, "number")?;
+            clearing.after = (time(&last, "due_at")?, column(&last, "ended_id")?);
+        }
+        let left = clearing.waiting.checked_sub(ended);
+        let left = left.ok_or_else(|| StoreError::unexpected("more deliveries waited than are counted"))?;
+        clearing.ended += ended;
+        // Whoever finds fewer than he may end has found the last.
+        clearing.waiting = if ended < ended_max.into() { 0 } else { left };
+        Ok(())
+    }
+}
+
+/// A clearing within a step.
+struct Clearing {
+    epoch: i32,
+    cleared_at: Timestamp,
+    /// Deliveries that the step has ended.
+    ended: u64,
+    /// Deliveries that are left.
+    waiting: u64,
+    /// When the last one that was ended had been due, and its id.
+    after: (Timestamp, Uuid),
+}
+
+impl Clearing {
+    fn read(row: &PgRow) -> StoreResult<Clearing> {
+        Ok(Clearing {
+            epoch: column(row, "endpoint_epoch")?,
+            cleared_at: time(row, "cleared_at")?,
+            ended: 0,
+            waiting: number(row, "waiting")?,
+            after: (time(row, "after_due_at")?, column(row, "after_delivery_id")?),
+        })
     }
 }

@@ -68,8 +68,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long it waits for its first connection: of several servers the one that was used last may be silent
 /// (see `hosts.rs`), and the others are asked after it.
 const FIRST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Deliveries that one step of a clearing ends. With fewer the round trips would take most of the time.
-const CLEARING_STEP_ROWS: u32 = 80;
+/// Deliveries that one step of a clearing ends, in four statements (see `clearings.rs`). With fewer the round
+/// trips that every step needs would take most of the time.
+const CLEARING_STEP_ROWS: u32 = 160;
 /// How long a recorder waits for more callers to share its transaction.
 const CALLERS_AWAITED: Duration = Duration::from_millis(1);
 /// How the server finds out that a node has vanished, which nothing tells it: it asks the node's kernel after

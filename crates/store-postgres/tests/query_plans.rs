@@ -226,13 +226,13 @@ async fn the_depth_of_the_queue_costs_the_same_with_any_number_of_merchants() {
     }
 }
 
-/// Otherwise each step of a clearing would walk over what the steps before it have ended.
+/// Otherwise each statement of a clearing would walk over what those before it have ended.
 #[tokio::test]
-async fn a_step_of_a_clearing_begins_behind_the_last_one() {
+async fn a_clearing_goes_on_behind_what_it_has_ended() {
     let statements = settle_store_postgres::statements();
-    let step = statements.iter().find(|statement| statement.name == "STEP").expect("it is declared");
+    let end = statements.iter().find(|statement| statement.name == "END").expect("it is declared");
     for fill in [true, false] {
-        let plan = plan(&mut connect(fill).await, step.sql).await;
+        let plan = plan(&mut connect(fill).await, end.sql).await;
         let mut reads = Vec::new();
         reads_of(&plan, "deliveries", &mut reads);
         let [waiting, place] = reads[..] else { panic!("on full tables: {fill}: {reads:#?}") };
