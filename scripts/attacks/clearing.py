@@ -75,8 +75,14 @@ def fill_postgres(merchant: str, rows: int) -> None:
     if psql("SELECT to_regclass('delivery_totals')").strip():
         psql(f"UPDATE delivery_totals SET pending = pending + {rows} WHERE slot = 0")
     psql("VACUUM ANALYZE deliveries")
-    # As on a server that has run for a while: old segments of its log are used again. A new server makes each one
-    # when it is needed, and whoever commits at that moment waits for it, some 20 ms.
+    use_log_segments_again()
+
+
+def use_log_segments_again() -> None:
+    """A server that has run for a while writes its log into old segments. A new one makes each when it is needed, and
+    whoever commits at that moment waits for it, some 20 ms: so it makes a gigabyte of them now."""
+    switch = "PERFORM pg_logical_emit_message(false, 'settle', 'a segment'); PERFORM pg_switch_wal();"
+    psql(f"DO $$ BEGIN FOR number IN 1..64 LOOP {switch} END LOOP; END $$")
     psql("CHECKPOINT")
 
 
