@@ -16,7 +16,7 @@ use settle_domain::ids::MerchantId;
 use settle_store::{StoreError, StoreResult, within};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a caller waits at the gates of its merchants; the database lets it wait as long again.
+/// How long a caller waits at the gates of its merchants; for a lock the database lets it wait as long again.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Callers that want to lock one merchant; the next one is told to come again.
 const LOCKERS_MAX: usize = 64;

@@ -320,9 +320,11 @@ impl Taken {
     fn enlarge(&mut self, id: u64) {
         let Some(occupant) = self.occupants.get(&id) else { return };
         if !occupant.is_large.swap(true, Ordering::Relaxed) {
-            // It may have waited for longer than those who were found.
+            // It may have waited for longer than those who were found, or be heavier once it waits.
             let joined = self.candidate(id, occupant);
-            let gives_later = |found: &Vec<Candidate>| found.iter().all(|each| *each < joined);
+            let gives_later = |found: &Vec<Candidate>| {
+                found.iter().all(|each| *each < joined && each.weight <= joined.weight)
+            };
             if !self.found.get(&Among::Large).is_none_or(gives_later) {
                 self.found.remove(&Among::Large);
             }

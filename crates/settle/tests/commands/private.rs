@@ -133,7 +133,9 @@ fn the_memory_of_the_service_is_for_root_alone() {
     }
     let mut child = match command.spawn() {
         // Where root may not change its group, nothing tells such a process from another.
-        Err(refused) if [PermissionDenied, InvalidInput].contains(&refused.kind()) => return,
+        Err(refused) if [PermissionDenied, InvalidInput].contains(&refused.kind()) => {
+            return eprintln!("LEFT OUT: {refused}");
+        }
         spawned => spawned.unwrap(),
     };
     let mut stderr = BufReader::new(child.stderr.take().unwrap());

@@ -278,6 +278,25 @@ fn one_that_gets_a_large_buffer_late_gives_before_those_who_were_found() {
 }
 
 #[test]
+fn one_of_a_heavier_source_that_gets_a_large_buffer_at_work_gives_before_those_who_were_found() {
+    let places = places(2 * LARGE_MAX, 2 * STEPS);
+    let light: Vec<Place> = (0..LARGE_MAX + 2)
+        .map(|number| entered(&places, &format!("10.0.{}.{}", number / 256, number % 256)))
+        .collect();
+    let heavy = [(); 2 * STEPS].map(|()| entered(&places, "192.0.2.1"));
+    for place in &light[..=LARGE_MAX] {
+        place.enlarge();
+    }
+    assert!(is_displaced(&light[0]) && heavy[0].work());
+    heavy[0].enlarge();
+    assert!(is_displaced(&light[1]), "the heavy one does not wait");
+    heavy[0].answer();
+    heavy[0].wait();
+    light[LARGE_MAX + 1].enlarge();
+    assert!(is_displaced(&heavy[0]) && !light[2..].iter().any(is_displaced));
+}
+
+#[test]
 fn a_source_that_became_lighter_does_not_give_before_others() {
     let places = places(9, 2 * STEPS);
     let quiet = entered(&places, "192.0.2.1");
