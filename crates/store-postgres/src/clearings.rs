@@ -7,15 +7,15 @@ use settle_domain::time::Timestamp;
 use settle_store::{
     ClearingReads, ClearingStep, ClearingWrites, ClearingsLeft, MerchantLock, StoreError, StoreResult,
 };
-use sqlx::postgres::PgRow;
 use uuid::Uuid;
 
 use crate::convert::{At, column, number, optional_time, signed, time};
 use crate::error::store_error;
 use crate::{PostgresStore, PostgresTx};
 
-/// How many deliveries one statement ends: a millisecond's work. On a server of few processors whoever wakes up
-/// to answer somebody may have to wait behind it; between two statements the processor is his.
+/// How many deliveries one statement ends: a millisecond's work. On a server of few processors whoever wakes
+/// up to answer somebody may have to wait behind it; between two statements the processor is his. Differs
+/// because SQLite's statement executes on a thread of ours, which yields the processor by itself.
 const ENDED_AT_A_TIME: u32 = 40;
 
 settle_store::statements! {
@@ -35,13 +35,13 @@ settle_store::statements! {
         INSERT INTO clearings (merchant_id, endpoint_epoch, cleared_at, waiting, after_due_at,
                                after_delivery_id)
         VALUES ($1, $2, $3, $4, $5, $6)";
-    hot OLDEST = "
+    hot NEXT = "
         SELECT endpoint_epoch, cleared_at, waiting, after_due_at, after_delivery_id FROM clearings
-        WHERE merchant_id = $1 AND endpoint_epoch >= $2 ORDER BY endpoint_epoch LIMIT 1";
+        WHERE merchant_id = $1 ORDER BY endpoint_epoch LIMIT 1";
     // Does to many rows what the domain does on `DeliveryEvent::EndpointGone`; the suite's
     // `clear_is_the_domains_endpoint_gone` compares them. It starts behind the last row that was ended:
     // earlier in the index are only entries that are not vacuumed yet.
-    hot END = "
+    hot END_WAITING = "
         WITH ended AS (
             UPDATE deliveries
             SET status = 'dead', last_error = $6, next_attempt_at = least(deliveries.next_attempt_at, $7)
@@ -57,7 +57,7 @@ settle_store::statements! {
         SELECT (SELECT count(*) FROM ended) AS number, due_at, ended_id FROM ended
         ORDER BY due_at DESC, ended_id DESC LIMIT 1";
     // What a step has ended is counted once. A clearing ends with its last row.
-    hot COUNT = "
+    hot COUNT_ENDED = "
         WITH goes_on AS (
             UPDATE clearings SET waiting = $4, after_due_at = $5, after_delivery_id = $6
             WHERE merchant_id = $1 AND endpoint_epoch = $2 AND $4 > 0
@@ -92,7 +92,19 @@ impl ClearingWrites for PostgresTx {
         ended_max: u32,
     ) -> StoreResult<ClearingStep> {
         self.number.check(lock, [merchant])?;
-        self.step(merchant, 0, ended_max).await
+        let query = sqlx::query(NEXT).bind(merchant.0);
+        let Some(row) = query.fetch_optional(&mut *self.inner).await.map_err(store_error)? else {
+            return Ok(ClearingStep::default());
+        };
+        let clearing = Clearing {
+            merchant,
+            epoch: column(&row, "endpoint_epoch")?,
+            cleared_at: time(&row, "cleared_at")?,
+            ended: 0,
+            waiting: number(&row, "waiting")?,
+            after: (time(&row, "after_due_at")?, column(&row, "after_delivery_id")?),
+        };
+        self.go_on(clearing, ended_max).await
     }
 }
 
@@ -117,82 +129,62 @@ impl PostgresTx {
         }
         // No pending row is due before the merchant is.
         let due_at = optional_time(&row, "next_due_at")?.unwrap_or(Timestamp::MIN);
+        let clearing =
+            Clearing { merchant, epoch, cleared_at, ended: 0, waiting, after: (due_at, Uuid::nil()) };
         let query = sqlx::query(LEAVE).bind(merchant.0).bind(epoch).bind(At(cleared_at));
         let query = query.bind(signed(waiting)).bind(At(due_at)).bind(Uuid::nil());
         query.execute(&mut *self.inner).await.map_err(store_error)?;
-        self.step(merchant, epoch, ended_max).await
+        self.go_on(clearing, ended_max).await
     }
 
-    /// Ends deliveries of the merchant's oldest clearing from an epoch on, at most so many, and counts them.
-    async fn step(
-        &mut self,
-        merchant: MerchantId,
-        epoch_min: i32,
-        ended_max: u32,
-    ) -> StoreResult<ClearingStep> {
-        let query = sqlx::query(OLDEST).bind(merchant.0).bind(epoch_min);
-        let Some(row) = query.fetch_optional(&mut *self.inner).await.map_err(store_error)? else {
-            return Ok(ClearingStep::default());
-        };
-        let mut clearing = Clearing::read(&row)?;
+    /// Ends the next deliveries of a clearing, at most so many, and counts them.
+    async fn go_on(&mut self, mut clearing: Clearing, ended_max: u32) -> StoreResult<ClearingStep> {
         let mut allowed = ended_max;
-        while allowed > 0 && clearing.waiting > 0 {
-            let ended_max = allowed.min(ENDED_AT_A_TIME);
-            self.end(merchant, &mut clearing, ended_max).await?;
-            allowed -= ended_max;
+        let mut goes_on = true;
+        // Not until all that are counted have ended: more of them are a fault, which must not pass unseen.
+        while goes_on && allowed > 0 {
+            let at_a_time = allowed.min(ENDED_AT_A_TIME);
+            goes_on = self.end(&mut clearing, at_a_time).await?;
+            allowed -= at_a_time;
         }
-        let Clearing { epoch, ended, waiting: left, after: (due_at, delivery), .. } = clearing;
-        let query = sqlx::query(COUNT).bind(merchant.0).bind(epoch).bind(signed(ended)).bind(signed(left));
-        let query = query.bind(At(due_at)).bind(delivery);
+        let Clearing { merchant, epoch, ended, waiting: left, after: (due_at, delivery), .. } = clearing;
+        let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(epoch).bind(signed(ended));
+        let query = query.bind(signed(left)).bind(At(due_at)).bind(delivery);
         query.execute(&mut *self.inner).await.map_err(store_error)?;
         Ok(ClearingStep { ended, left })
     }
 
-    /// Ends the next deliveries of a clearing, at most so many.
-    async fn end(
-        &mut self,
-        merchant: MerchantId,
-        clearing: &mut Clearing,
-        ended_max: u32,
-    ) -> StoreResult<()> {
-        let (due_at, delivery) = clearing.after;
-        let query = sqlx::query(END).bind(merchant.0).bind(clearing.epoch).bind(At(due_at)).bind(delivery);
-        let query = query.bind(signed(ended_max)).bind(ENDPOINT_CLEARED).bind(At(clearing.cleared_at));
+    /// Ends the next deliveries with one statement, at most so many; says whether there may be more.
+    async fn end(&mut self, clearing: &mut Clearing, ended_max: u32) -> StoreResult<bool> {
+        let Clearing { merchant, epoch, cleared_at, waiting, after: (due_at, delivery), .. } = *clearing;
+        let query = sqlx::query(END_WAITING).bind(merchant.0).bind(epoch).bind(At(due_at)).bind(delivery);
+        let query = query.bind(signed(ended_max)).bind(ENDPOINT_CLEARED).bind(At(cleared_at));
         let last = query.fetch_optional(&mut *self.inner).await.map_err(store_error)?;
         let mut ended = 0;
         if let Some(last) = last {
             ended = number(&last, "number")?;
             clearing.after = (time(&last, "due_at")?, column(&last, "ended_id")?);
         }
-        let left = clearing.waiting.checked_sub(ended);
+        let left = waiting.checked_sub(ended);
         let left = left.ok_or_else(|| StoreError::unexpected("more deliveries waited than are counted"))?;
-        clearing.ended += ended;
         // Whoever finds fewer than he may end has found the last.
-        clearing.waiting = if ended < ended_max.into() { 0 } else { left };
-        Ok(())
+        let goes_on = ended == u64::from(ended_max);
+        clearing.ended += ended;
+        clearing.waiting = if goes_on { left } else { 0 };
+        Ok(goes_on)
     }
 }
 
-/// A clearing within a step.
+/// A clearing within a transaction.
+#[derive(Debug)]
 struct Clearing {
+    merchant: MerchantId,
     epoch: i32,
     cleared_at: Timestamp,
-    /// Deliveries that the step has ended.
+    /// Deliveries that the transaction has ended.
     ended: u64,
     /// Deliveries that are left.
     waiting: u64,
     /// When the last one that was ended had been due, and its id.
     after: (Timestamp, Uuid),
-}
-
-impl Clearing {
-    fn read(row: &PgRow) -> StoreResult<Clearing> {
-        Ok(Clearing {
-            epoch: column(row, "endpoint_epoch")?,
-            cleared_at: time(row, "cleared_at")?,
-            ended: 0,
-            waiting: number(row, "waiting")?,
-            after: (time(row, "after_due_at")?, column(row, "after_delivery_id")?),
-        })
-    }
 }

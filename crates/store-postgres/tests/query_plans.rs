@@ -230,7 +230,7 @@ async fn the_depth_of_the_queue_costs_the_same_with_any_number_of_merchants() {
 #[tokio::test]
 async fn a_clearing_goes_on_behind_what_it_has_ended() {
     let statements = settle_store_postgres::statements();
-    let end = statements.iter().find(|statement| statement.name == "END").expect("it is declared");
+    let end = statements.iter().find(|statement| statement.name == "END_WAITING").expect("it is declared");
     for fill in [true, false] {
         let plan = plan(&mut connect(fill).await, end.sql).await;
         let mut reads = Vec::new();

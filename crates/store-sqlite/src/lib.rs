@@ -71,8 +71,8 @@ use threads::aside;
 /// How long a process waits while another one migrates the same file, and how often it tries the lock.
 const MIGRATION_TIMEOUT: Duration = Duration::from_mins(1);
 const MIGRATION_POLL: Duration = Duration::from_millis(20);
-/// Deliveries that one step of a clearing ends: others wait to write meanwhile, a millisecond or two.
-const CLEARING_STEP_ROWS: u32 = 75;
+/// Deliveries that one step of a clearing ends: others wait to write meanwhile, about a millisecond.
+const CLEARING_STEP_ROWS: u32 = 40;
 /// Longer than another process waits between two looks whether the file is free: a shorter rest could pass
 /// between them.
 const STEP_REST_MIN: Duration = Duration::from_millis(8);

@@ -261,8 +261,8 @@ pub trait Store: Reads {
     /// dispatcher that misses it finds them at its next look.
     async fn wake_others(&self, merchants: &[MerchantId]) -> StoreResult<()>;
 
-    /// How many deliveries one step of a clearing ends: some milliseconds' work, during which a server of few
-    /// processors has one less for everybody.
+    /// How many deliveries one step of a clearing ends: some milliseconds' work, during which the merchant
+    /// is locked, and on SQLite everybody who writes waits.
     fn clearing_step_rows(&self) -> u32;
 
     /// How long work that is done in steps rests between two of them at least, so that others get a turn.

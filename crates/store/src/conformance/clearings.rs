@@ -91,6 +91,23 @@ pub async fn steps_end_what_a_clear_left(store: &dyn Store) {
     assert_ended(store, merchant, &rows(&waiting, 7, cleared_at)).await;
 }
 
+/// A backend may end many with several statements, which follow each other in the order in which rows are
+/// due, also of those that are due at the same time.
+pub async fn a_step_ends_many_first_due_first(store: &dyn Store) {
+    let merchant = merchant(store).await;
+    put_endpoint(store, merchant, &endpoint(b"old")).await;
+    let mut waiting: Vec<NewDelivery> = (0..95).map(|number| delivery(merchant, at(number / 30))).collect();
+    enqueue(store, &waiting).await;
+    waiting.sort_by_key(|new| (new.created_at, new.delivery_id));
+    let step = clear_endpoint_but(store, merchant, at(4), 41).await;
+    assert_eq!(step, ClearingStep { ended: 41, left: 54 });
+    assert_ended(store, merchant, &rows(&waiting, 41, at(4))).await;
+    assert_eq!(clearing_step(store, merchant, 50).await, ClearingStep { ended: 50, left: 4 });
+    assert_ended(store, merchant, &rows(&waiting, 91, at(4))).await;
+    assert_eq!(clearing_step(store, merchant, 85).await, ClearingStep { ended: 4, left: 0 });
+    assert_ended(store, merchant, &rows(&waiting, 95, at(4))).await;
+}
+
 /// A clear that ends all leaves nothing behind, also when it ends exactly as many as it may.
 pub async fn a_clear_that_ends_all_leaves_nothing(store: &dyn Store) {
     let (merchant, waiting) = notified(store, 3).await;

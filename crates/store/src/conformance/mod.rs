@@ -207,6 +207,7 @@ macro_rules! conformance_suite {
             }
             clearings {
                 steps_end_what_a_clear_left,
+                a_step_ends_many_first_due_first,
                 a_clear_that_ends_all_leaves_nothing,
                 what_a_clear_left_is_never_sent,
                 a_redelivery_waits_for_its_step,
