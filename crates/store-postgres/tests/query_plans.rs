@@ -1,4 +1,4 @@
-//! No hot statement scans a table or an index that grows.
+//! No hot statement scans a table or an index that grows, or reads a list again for each row.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 
@@ -162,8 +162,8 @@ fn ways(plan: &Value, table: &str) -> BTreeSet<String> {
     reads.into_iter().map(|read| read["Index Name"].as_str().unwrap_or("none").to_owned()).collect()
 }
 
-/// Finds table scans, conditions that do not begin with the merchant or do not say how the index begins, and
-/// unlimited reads of one merchant's whole history.
+/// Finds table scans, conditions that do not begin with the merchant or do not say how the index begins,
+/// unlimited reads of one merchant's whole history, and lists that are compared with one row after the other.
 fn collect(node: &Value, leading: &HashMap<String, String>, limited: bool, found: &mut Vec<String>) {
     let text = |key: &str| node[key].as_str().unwrap_or("");
     let (kind, table) = (text("Node Type"), text("Relation Name"));
@@ -184,6 +184,9 @@ fn collect(node: &Value, leading: &HashMap<String, String>, limited: bool, found
     let scans = kind == "Seq Scan" || kind.contains("Scan") && !is_placed && is_broad;
     if GROWING.contains(&table) && scans {
         found.push(format!("{kind} of {table} ({condition})"));
+    }
+    if kind == "Function Scan" && text("Parent Relationship") == "Inner" {
+        found.push(format!("a list that is read again for each row ({})", text("Alias")));
     }
     for child in node["Plans"].as_array().into_iter().flatten() {
         collect(child, leading, limited || kind == "Limit", found);
