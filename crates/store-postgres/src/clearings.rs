@@ -141,7 +141,7 @@ impl PostgresTx {
     async fn go_on(&mut self, mut clearing: Clearing, ended_max: u32) -> StoreResult<ClearingStep> {
         let mut allowed = ended_max;
         let mut goes_on = true;
-        // Not until all that are counted have ended: more of them are a fault, which must not pass unseen.
+        // It goes on where all that are counted have ended: the next statement tells if more of them waited.
         while goes_on && allowed > 0 {
             let at_a_time = allowed.min(ENDED_AT_A_TIME);
             goes_on = self.end(&mut clearing, at_a_time).await?;

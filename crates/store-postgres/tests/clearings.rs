@@ -1,6 +1,6 @@
-//! A clearing remembers the last delivery that it has ended.
+//! What several statements that end the deliveries of one clearing owe each other.
 
-use settle_domain::ids::DeliveryId;
+use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_store::conformance::fixtures::{
     at, clear_endpoint_but, delivery, endpoint, enqueue, merchant, put_endpoint,
 };
@@ -9,17 +9,23 @@ use settle_store_postgres::PostgresStore;
 use settle_store_postgres::testing::{scratch_url, session};
 use uuid::Uuid;
 
-/// Several statements end them; the next one, and the next step, begin behind the last row of the one before.
-#[tokio::test]
-async fn a_clearing_remembers_the_last_one_that_ended() {
-    let url = scratch_url().await;
-    let store = PostgresStore::new(&url, 4).unwrap();
+/// A merchant for whom a hundred deliveries wait, first due first.
+async fn notified(url: &str) -> (PostgresStore, MerchantId, Vec<NewDelivery>) {
+    let store = PostgresStore::new(url, 4).unwrap();
     store.migrate().await.unwrap();
     let merchant = merchant(&store).await;
     put_endpoint(&store, merchant, &endpoint(b"s")).await;
     let mut waiting: Vec<NewDelivery> = (0..100).map(|number| delivery(merchant, at(number / 30))).collect();
     enqueue(&store, &waiting).await;
     waiting.sort_by_key(|new| (new.created_at, new.delivery_id));
+    (store, merchant, waiting)
+}
+
+/// The next step begins behind it.
+#[tokio::test]
+async fn a_clearing_remembers_the_last_one_that_ended() {
+    let url = scratch_url().await;
+    let (store, merchant, waiting) = notified(&url).await;
     let step = clear_endpoint_but(&store, merchant, at(9), 95).await;
     assert_eq!(step, ClearingStep { ended: 95, left: 5 });
     let after: Uuid = sqlx::query_scalar("SELECT after_delivery_id FROM clearings")
@@ -27,4 +33,23 @@ async fn a_clearing_remembers_the_last_one_that_ended() {
         .await
         .unwrap();
     assert_eq!(DeliveryId(after), waiting[94].delivery_id);
+}
+
+/// They would wait for ever, also where all that are counted ended with a whole statement.
+#[tokio::test]
+async fn more_that_wait_than_are_counted_are_a_fault() {
+    for counted in [60, 80] {
+        let url = scratch_url().await;
+        let (store, merchant, _) = notified(&url).await;
+        sqlx::query("UPDATE merchant_counts SET deliveries_pending = $1")
+            .bind(counted)
+            .execute(&mut session(&url).await)
+            .await
+            .unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let lock = tx.merchant_lock(&[merchant]).await.unwrap();
+        let fault = tx.endpoint_clear(&lock, merchant, at(9), 500).await.unwrap_err();
+        let words = format!("{fault:?}");
+        assert!(words.contains("more deliveries waited than are counted"), "{counted}: {words}");
+    }
 }

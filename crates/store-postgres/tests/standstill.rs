@@ -39,7 +39,9 @@ async fn a_merchant_that_is_locked_can_be_passed_over() {
     // With a statement before it as well.
     other.merchant_lock(&[]).await.unwrap();
     assert!(other.merchant_lock_soon(&[held]).await.unwrap().is_none());
-    drop((other, holder));
+    drop(other);
+    // A transaction that is dropped ends later, by itself.
+    holder.commit().await.unwrap();
     let mut other = store.begin().await.unwrap();
     assert_eq!(other.merchant_lock_soon(&[held]).await.unwrap().expect("it is free").merchants(), [held]);
 }

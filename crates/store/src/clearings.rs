@@ -15,7 +15,7 @@ use settle_domain::ids::MerchantId;
 
 use crate::{MerchantLock, StoreResult};
 
-/// The most deliveries that one transaction ends: some milliseconds' work.
+/// The most deliveries that one transaction ends: ten milliseconds' work or so.
 pub const ENDED_AT_ONCE_MAX: u32 = 500;
 
 /// What one step of a clearing did.

@@ -13,9 +13,9 @@
 //!    method that reads a merchant's rows takes its id, except an operator's search, which goes from merchant
 //!    to merchant.
 //! 2. Write the SQL in the same file of both backends, inside `statements!`, as `hot` when a request or a
-//!    delivery waits for it. On PostgreSQL a batch is one statement, not a loop. Where the backends differ, a
-//!    comment says "differs because". A write that needs its merchants' locks takes `&MerchantLock`, and
-//!    checks it first.
+//!    delivery waits for it. On PostgreSQL a batch is one statement, not a loop (a clearing is several, so
+//!    that others wait less behind it). Where the backends differ, a comment says "differs because". A write
+//!    that needs its merchants' locks takes `&MerchantLock`, and checks it first.
 //! 3. Add the behaviour to the noun's file in `conformance` and to the list in `conformance_suite!`, and to
 //!    the model if it changes what lists show.
 //! 4. Both backends' tests then run it, and read the plan of every hot statement.

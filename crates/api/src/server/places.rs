@@ -315,8 +315,8 @@ impl Taken {
         });
     }
 
-    /// A connection has got a large buffer. When too many have one, the one that has waited longest ends; it
-    /// may be this one.
+    /// A connection has got a large buffer. When too many have one, the one that gives its place first ends;
+    /// it may be this one.
     fn enlarge(&mut self, id: u64) {
         let Some(occupant) = self.occupants.get(&id) else { return };
         if !occupant.is_large.swap(true, Ordering::Relaxed) {

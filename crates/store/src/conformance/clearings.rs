@@ -22,6 +22,16 @@ async fn notified(store: &dyn Store, number: u64) -> (MerchantId, Vec<NewDeliver
     (merchant, waiting)
 }
 
+/// A merchant with an endpoint and so many notifications, first due first, of which thirty are due at a time.
+async fn notified_of_many(store: &dyn Store, number: u64) -> (MerchantId, Vec<NewDelivery>) {
+    let merchant = merchant(store).await;
+    put_endpoint(store, merchant, &endpoint(b"old")).await;
+    let mut waiting: Vec<_> = (0..number).map(|each| delivery(merchant, at(each / 30))).collect();
+    enqueue(store, &waiting).await;
+    waiting.sort_by_key(|new| (new.created_at, new.delivery_id));
+    (merchant, waiting)
+}
+
 /// A settlement and its notification.
 async fn notify(store: &dyn Store, merchant: MerchantId, created_at: Timestamp) -> NewDelivery {
     let id = SettlementId(unique_uuid());
@@ -94,11 +104,7 @@ pub async fn steps_end_what_a_clear_left(store: &dyn Store) {
 /// A backend may end many with several statements, which follow each other in the order in which rows are
 /// due, also of those that are due at the same time.
 pub async fn a_step_ends_many_first_due_first(store: &dyn Store) {
-    let merchant = merchant(store).await;
-    put_endpoint(store, merchant, &endpoint(b"old")).await;
-    let mut waiting: Vec<NewDelivery> = (0..95).map(|number| delivery(merchant, at(number / 30))).collect();
-    enqueue(store, &waiting).await;
-    waiting.sort_by_key(|new| (new.created_at, new.delivery_id));
+    let (merchant, waiting) = notified_of_many(store, 95).await;
     let step = clear_endpoint_but(store, merchant, at(4), 41).await;
     assert_eq!(step, ClearingStep { ended: 41, left: 54 });
     assert_ended(store, merchant, &rows(&waiting, 41, at(4))).await;
@@ -108,11 +114,15 @@ pub async fn a_step_ends_many_first_due_first(store: &dyn Store) {
     assert_ended(store, merchant, &rows(&waiting, 95, at(4))).await;
 }
 
-/// A clear that ends all leaves nothing behind, also when it ends exactly as many as it may.
+/// A clear that ends all leaves nothing behind, also when it ends exactly as many as it may, or when the last
+/// of its statements finds none.
 pub async fn a_clear_that_ends_all_leaves_nothing(store: &dyn Store) {
     let (merchant, waiting) = notified(store, 3).await;
     assert_eq!(clear_endpoint_but(store, merchant, at(9), 3).await, ClearingStep { ended: 3, left: 0 });
     assert_ended(store, merchant, &rows(&waiting, 3, at(9))).await;
+    let (merchant, waiting) = notified_of_many(store, 80).await;
+    assert_eq!(clear_endpoint_but(store, merchant, at(9), 200).await, ClearingStep { ended: 80, left: 0 });
+    assert_ended(store, merchant, &rows(&waiting, 80, at(9))).await;
     assert_eq!(left(store).await, ClearingsLeft::default());
 }
 
