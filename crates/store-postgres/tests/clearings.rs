@@ -1,5 +1,7 @@
 //! What several statements that end the deliveries of one clearing owe each other.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
+
 use settle_domain::ids::{DeliveryId, MerchantId};
 use settle_store::conformance::fixtures::{
     at, clear_endpoint_but, delivery, endpoint, enqueue, merchant, put_endpoint,
