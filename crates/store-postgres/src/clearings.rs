@@ -141,11 +141,11 @@ impl PostgresTx {
     async fn go_on(&mut self, mut clearing: Clearing, ended_max: u32) -> StoreResult<ClearingStep> {
         let mut allowed = ended_max;
         let mut goes_on = true;
-        // It goes on where all that are counted have ended: the next statement tells if more of them waited.
-        while goes_on && allowed > 0 {
-            let at_a_time = allowed.min(ENDED_AT_A_TIME);
+        // Where all that are counted have ended it looks once more: others that waited would wait for ever.
+        while goes_on && (allowed > 0 || clearing.waiting == 0) {
+            let at_a_time = allowed.clamp(1, ENDED_AT_A_TIME);
             goes_on = self.end(&mut clearing, at_a_time).await?;
-            allowed -= at_a_time;
+            allowed = allowed.saturating_sub(at_a_time);
         }
         let Clearing { merchant, epoch, ended, waiting: left, after: (due_at, delivery), .. } = clearing;
         let query = sqlx::query(COUNT_ENDED).bind(merchant.0).bind(epoch).bind(signed(ended));

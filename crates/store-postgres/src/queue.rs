@@ -159,8 +159,9 @@ settle_store::statements! {
         FROM unnest($1::smallint[], $2::uuid[]) AS given (shard, token)
         WHERE queue_shards.shard = given.shard AND queue_shards.token = given.token";
     // The lock is shared: transactions that record outcomes of the same process do not wait for each
-    // other, but a keeper that wants the shard waits for them. A token is one shard's alone, so each condition
-    // has a list of its own: pairs of both would be compared with every shard.
+    // other, but a keeper that wants the shard waits for them. A token is drawn for one shard alone, so the
+    // two need not be compared in pairs: without joins by hash, each shard there is would be compared with
+    // each pair.
     hot FENCE = "
         SELECT shard, token FROM queue_shards WHERE shard = ANY ($1) AND token = ANY ($2)
         ORDER BY shard FOR SHARE";

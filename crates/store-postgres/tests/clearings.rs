@@ -37,20 +37,21 @@ async fn a_clearing_remembers_the_last_one_that_ended() {
     assert_eq!(DeliveryId(after), waiting[94].delivery_id);
 }
 
-/// They would wait for ever, also where all that are counted ended with a whole statement.
+/// They would wait for ever, also where all that are counted ended with a whole statement, or are as many as
+/// may end.
 #[tokio::test]
 async fn more_that_wait_than_are_counted_are_a_fault() {
-    for counted in [60, 80] {
+    for (counted, ended_max) in [(60, 500), (80, 500), (80, 80)] {
         let url = scratch_url().await;
         let (store, merchant, _) = notified(&url).await;
         sqlx::query("UPDATE merchant_counts SET deliveries_pending = $1")
-            .bind(counted)
+            .bind(i64::from(counted))
             .execute(&mut session(&url).await)
             .await
             .unwrap();
         let mut tx = store.begin().await.unwrap();
         let lock = tx.merchant_lock(&[merchant]).await.unwrap();
-        let fault = tx.endpoint_clear(&lock, merchant, at(9), 500).await.unwrap_err();
+        let fault = tx.endpoint_clear(&lock, merchant, at(9), ended_max).await.unwrap_err();
         let words = format!("{fault:?}");
         assert!(words.contains("more deliveries waited than are counted"), "{counted}: {words}");
     }
