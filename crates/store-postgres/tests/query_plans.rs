@@ -100,51 +100,59 @@ const FILL: [&str; 22] = [
      FROM payments",
     "INSERT INTO balances
      SELECT merchant_id, account, 'BRL', 1 FROM merchants, unnest(ARRAY['payer', 'paid', 'fees']) AS account",
-    "ANALYZE",
+    // Alone it would read the tables of every other test, too.
+    "DO $$ DECLARE own name;
+     BEGIN FOR own IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP
+         EXECUTE format('ANALYZE %I', own);
+     END LOOP; END $$",
 ];
 
-/// A session of the store, on empty tables or on full ones.
-async fn connect(fill: bool) -> PgConnection {
-    let url = scratch_url().await;
-    PostgresStore::new(&url, 1).unwrap().migrate().await.unwrap();
-    let mut connection = session(&url).await;
-    for sql in FILL.into_iter().filter(|_| fill) {
-        connection.execute(sql).await.unwrap();
+/// A database whose planner is asked.
+struct Planner {
+    session: PgConnection,
+    /// What each index begins with.
+    leading: HashMap<String, String>,
+}
+
+impl Planner {
+    /// A session of the store, on empty tables or on full ones.
+    async fn connect(fill: bool) -> Planner {
+        let url = scratch_url().await;
+        PostgresStore::new(&url, 1).unwrap().migrate().await.unwrap();
+        let mut session = session(&url).await;
+        for sql in FILL.into_iter().filter(|_| fill) {
+            session.execute(sql).await.unwrap();
+        }
+        let leading = "SELECT c.relname::text, pg_get_indexdef(i.indexrelid, 1, true)
+                       FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
+                       WHERE c.relnamespace = current_schema()::regnamespace";
+        let leading: Vec<(String, String)> = sqlx::query_as(leading).fetch_all(&mut session).await.unwrap();
+        Planner { session, leading: leading.into_iter().collect() }
     }
-    connection
-}
 
-/// A statement's plan, the same for all arguments.
-async fn plan(connection: &mut PgConnection, sql: &str) -> Value {
-    connection.execute(AssertSqlSafe(format!("PREPARE asked AS {sql}"))).await.unwrap();
-    let arguments = (1..=20).take_while(|number| sql.contains(&format!("${number}"))).count();
-    let nulls =
-        if arguments == 0 { String::new() } else { format!("({})", vec!["NULL"; arguments].join(", ")) };
-    let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) EXECUTE asked{nulls}"));
-    let plan: Value = sqlx::query_scalar(explain)
-        .fetch_one(&mut *connection)
-        .await
-        .unwrap_or_else(|fault| panic!("{sql}: {fault}"));
-    connection.execute("DEALLOCATE asked").await.unwrap();
-    plan[0]["Plan"].clone()
-}
+    /// A statement's plan, the same for all arguments.
+    async fn plan(&mut self, sql: &str) -> Value {
+        self.session.execute(AssertSqlSafe(format!("PREPARE asked AS {sql}"))).await.unwrap();
+        let arguments = (1..=20).take_while(|number| sql.contains(&format!("${number}"))).count();
+        let nulls =
+            if arguments == 0 { String::new() } else { format!("({})", vec!["NULL"; arguments].join(", ")) };
+        let explain = AssertSqlSafe(format!("EXPLAIN (FORMAT JSON) EXECUTE asked{nulls}"));
+        let plan: Value = sqlx::query_scalar(explain)
+            .fetch_one(&mut self.session)
+            .await
+            .unwrap_or_else(|fault| panic!("{sql}: {fault}"));
+        self.session.execute("DEALLOCATE asked").await.unwrap();
+        plan[0]["Plan"].clone()
+    }
 
-/// The nodes of a statement's plan that walk a whole growing table or index.
-async fn scans(connection: &mut PgConnection, sql: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let leading = leading(connection).await;
-    let plan = plan(connection, sql).await;
-    collect(&plan, &leading, false, &mut found);
-    collect_repeated(&plan, &mut found);
-    found
-}
-
-/// What each index begins with.
-async fn leading(connection: &mut PgConnection) -> HashMap<String, String> {
-    let leading = "SELECT c.relname::text, pg_get_indexdef(i.indexrelid, 1, true)
-                   FROM pg_index AS i JOIN pg_class AS c ON c.oid = i.indexrelid
-                   WHERE c.relnamespace = current_schema()::regnamespace";
-    sqlx::query_as(leading).fetch_all(connection).await.unwrap().into_iter().collect()
+    /// The nodes of a statement's plan that walk a whole growing table or index.
+    async fn scans(&mut self, sql: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        let plan = self.plan(sql).await;
+        collect(&plan, &self.leading, false, &mut found);
+        collect_repeated(&plan, &mut found);
+        found
+    }
 }
 
 /// The nodes of a plan that read a table; one that changes it does not.
@@ -219,13 +227,13 @@ const NARROWING: [&str; 9] = [
 
 #[tokio::test]
 async fn no_hot_statement_scans() {
-    check(&mut connect(true).await).await;
+    check(Planner::connect(true).await).await;
 }
 
 /// PostgreSQL keeps that plan while the tables grow.
 #[tokio::test]
 async fn no_hot_statement_scans_when_it_is_planned_on_empty_tables() {
-    check(&mut connect(false).await).await;
+    check(Planner::connect(false).await).await;
 }
 
 /// It is asked every few seconds, and reads small tables; of merchants it reads those that are due first.
@@ -234,7 +242,7 @@ async fn the_depth_of_the_queue_costs_the_same_with_any_number_of_merchants() {
     let statements = settle_store_postgres::statements();
     let depth = statements.iter().find(|statement| statement.name == "DEPTH").expect("it is declared");
     for fill in [true, false] {
-        assert_eq!(scans(&mut connect(fill).await, depth.sql).await, [""; 0]);
+        assert_eq!(Planner::connect(fill).await.scans(depth.sql).await, [""; 0]);
     }
 }
 
@@ -244,7 +252,7 @@ async fn a_clearing_goes_on_behind_what_it_has_ended() {
     let statements = settle_store_postgres::statements();
     let end = statements.iter().find(|statement| statement.name == "END_WAITING").expect("it is declared");
     for fill in [true, false] {
-        let plan = plan(&mut connect(fill).await, end.sql).await;
+        let plan = Planner::connect(fill).await.plan(end.sql).await;
         let mut reads = Vec::new();
         reads_of(&plan, "deliveries", &mut reads);
         let [waiting, place] = reads[..] else { panic!("on full tables: {fill}: {reads:#?}") };
@@ -254,14 +262,14 @@ async fn a_clearing_goes_on_behind_what_it_has_ended() {
     }
 }
 
-async fn check(connection: &mut PgConnection) {
+async fn check(mut planner: Planner) {
     let statements = settle_store_postgres::statements();
     let hot: Vec<Statement> =
         statements.into_iter().filter(|statement| statement.heat == Heat::Hot).collect();
     assert!(hot.len() > 15, "the hot statements are declared: {}", hot.len());
     let mut found = Vec::new();
     for statement in hot {
-        for scan in scans(connection, statement.sql).await {
+        for scan in planner.scans(statement.sql).await {
             found.push(format!("{}: {scan}", statement.name));
         }
     }
@@ -281,14 +289,14 @@ const SEARCHES: [(&str, &str); 4] = [
 #[tokio::test]
 async fn operators_find_few_payments_among_many_by_an_index_of_the_few() {
     for is_full in [true, false] {
-        let mut connection = connect(is_full).await;
+        let mut planner = Planner::connect(is_full).await;
         for (name, index) in SEARCHES {
             let named: Vec<Statement> = settle_store_postgres::statements()
                 .into_iter()
                 .filter(|statement| statement.name == name)
                 .collect();
             let [search] = named[..] else { panic!("{name}: {named:?}") };
-            let found = ways(&plan(&mut connection, search.sql).await, "payments");
+            let found = ways(&planner.plan(search.sql).await, "payments");
             assert_eq!(found, BTreeSet::from([index.to_owned()]), "{name}, on full tables: {is_full}");
         }
     }
@@ -296,7 +304,7 @@ async fn operators_find_few_payments_among_many_by_an_index_of_the_few() {
 
 #[tokio::test]
 async fn the_check_notices_a_scan() {
-    let mut connection = connect(true).await;
+    let mut planner = Planner::connect(true).await;
     for sql in [
         "SELECT * FROM deliveries WHERE status = 'pending'",
         "SELECT count(*) FROM settlements",
@@ -310,6 +318,6 @@ async fn the_check_notices_a_scan() {
         "SELECT * FROM queue_shards
          WHERE (shard, token) IN (SELECT * FROM unnest($1::smallint[], $2::uuid[])) ORDER BY shard FOR SHARE",
     ] {
-        assert!(!scans(&mut connection, sql).await.is_empty(), "{sql}");
+        assert!(!planner.scans(sql).await.is_empty(), "{sql}");
     }
 }
