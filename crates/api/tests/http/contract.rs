@@ -6,9 +6,11 @@
 //! there, and those that every answer has. An answer to an unknown path or method has no schema, but it has
 //! the envelope. No answer to a merchant names what operators earn.
 
-use std::sync::LazyLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, Mutex};
 
-use serde_json::{Value, json};
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
 use settle_testing::secrecy::internal_names_in;
 use uuid::Uuid;
 
@@ -27,6 +29,8 @@ const LANGUAGES: [&str; 4] = ["en", "pt-BR", "es", "de"];
 pub struct Contract {
     document: Value,
     surface: &'static Surface,
+    /// By the text of a schema. To make a validator takes far longer than to use it.
+    validators: Mutex<BTreeMap<String, Arc<Validator>>>,
 }
 
 /// What the answers of a listener have in common.
@@ -80,7 +84,7 @@ impl Contract {
     /// The committed contract with operators.
     pub fn with_operators() -> &'static Contract {
         static CONTRACT: LazyLock<Contract> =
-            LazyLock::new(|| Contract { document: parsed(COMMITTED_FOR_OPERATORS), surface: &OPERATORS });
+            LazyLock::new(|| Contract::of(&OPERATORS, parsed(COMMITTED_FOR_OPERATORS)));
         &CONTRACT
     }
 
@@ -90,7 +94,11 @@ impl Contract {
     }
 
     pub fn new(document: Value) -> Contract {
-        Contract { document, surface: &MERCHANTS }
+        Contract::of(&MERCHANTS, document)
+    }
+
+    fn of(surface: &'static Surface, document: Value) -> Contract {
+        Contract { document, surface, validators: Mutex::default() }
     }
 
     /// All operations.
@@ -188,14 +196,41 @@ impl Contract {
         let Ok(body) = serde_json::from_str::<Value>(body) else {
             return vec!["the body is not JSON".to_owned()];
         };
-        let mut schema = json!({ "allOf": [schema], "components": self.document["components"] });
+        let validator = self.validator(schema);
+        validator.iter_errors(&body).map(|fault| format!("{}: {fault}", fault.instance_path())).collect()
+    }
+
+    fn validator(&self, schema: &Value) -> Arc<Validator> {
+        let mut validators = self.validators.lock().expect("nobody fails while making one");
+        validators.entry(schema.to_string()).or_insert_with(|| Arc::new(self.new_validator(schema))).clone()
+    }
+
+    fn new_validator(&self, schema: &Value) -> Validator {
+        let mut used = Map::new();
+        collect_used(schema, &self.document["components"]["schemas"], &mut used);
+        let mut schema = json!({ "allOf": [schema], "components": { "schemas": used } });
         close(&mut schema);
-        let validator = jsonschema::options()
+        jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
             .should_validate_formats(true)
             .build(&schema)
-            .expect("a schema of the document can be used");
-        validator.iter_errors(&body).map(|fault| format!("{}: {fault}", fault.instance_path())).collect()
+            .expect("a schema of the document can be used")
+    }
+}
+
+/// Collects the schemas that a schema refers to, and those that they refer to.
+fn collect_used(schema: &Value, named: &Value, used: &mut Map<String, Value>) {
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    if let Some(name) = reference.and_then(|path| path.strip_prefix("#/components/schemas/"))
+        && !used.contains_key(name)
+    {
+        used.insert(name.to_owned(), named[name].clone());
+        collect_used(&named[name], named, used);
+    }
+    match schema {
+        Value::Object(object) => object.values().for_each(|value| collect_used(value, named, used)),
+        Value::Array(values) => values.iter().for_each(|value| collect_used(value, named, used)),
+        _ => {}
     }
 }
 
