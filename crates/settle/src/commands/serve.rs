@@ -433,8 +433,8 @@ pub(super) fn stop_signal(draining: Arc<AtomicBool>, delay: Duration) -> io::Res
             if signals > 1 {
                 exit_at_once();
             }
-            tracing::info!("stopping: requests under way are finished first; a second signal ends at once");
             draining.store(true, Ordering::Relaxed);
+            tracing::info!("stopping: requests under way are finished first; a second signal ends at once");
             let sender = sender.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(delay).await;
