@@ -223,9 +223,11 @@ fn collect_used(schema: &Value, named: &Value, used: &mut Map<String, Value>) {
     let reference = schema.get("$ref").and_then(Value::as_str);
     if let Some(name) = reference.and_then(|path| path.strip_prefix("#/components/schemas/"))
         && !used.contains_key(name)
+        // A name that the document does not have stays away: the schema that refers to it cannot be used.
+        && let Some(referred) = named.get(name)
     {
-        used.insert(name.to_owned(), named[name].clone());
-        collect_used(&named[name], named, used);
+        used.insert(name.to_owned(), referred.clone());
+        collect_used(referred, named, used);
     }
     match schema {
         Value::Object(object) => object.values().for_each(|value| collect_used(value, named, used)),
