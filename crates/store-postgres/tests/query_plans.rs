@@ -100,7 +100,7 @@ const FILL: [&str; 22] = [
      FROM payments",
     "INSERT INTO balances
      SELECT merchant_id, account, 'BRL', 1 FROM merchants, unnest(ARRAY['payer', 'paid', 'fees']) AS account",
-    // Alone it would read the tables of every other test, too.
+    // `ANALYZE` without a name reads the tables of every other test, too.
     "DO $$ DECLARE own name;
      BEGIN FOR own IN SELECT tablename FROM pg_tables WHERE schemaname = current_schema() LOOP
          EXECUTE format('ANALYZE %I', own);
