@@ -55,6 +55,14 @@ fn good_answers_pass() {
 }
 
 #[test]
+#[should_panic(expected = "a schema of the document can be used")]
+fn a_schema_that_the_document_does_not_have_is_found() {
+    let mut doctored = document();
+    doctored["components"]["schemas"].as_object_mut().expect("schemas").remove("WebhookConfiguration");
+    found(doctored, "GET", "/v1/webhook", &configuration());
+}
+
+#[test]
 fn an_error_that_the_document_does_not_list_is_found() {
     let mut doctored = document();
     let responses = &mut doctored["paths"]["/v1/settlements"]["get"]["responses"];
