@@ -336,7 +336,8 @@ impl Advance {
             if report.provider_reference.is_some() && !(was_done && operation.provider_reference.is_some()) {
                 operation.provider_reference.clone_from(&report.provider_reference);
             }
-            if ruling.memory.status == OperationStatus::Succeeded {
+            // It also keeps what it bought, which the books have: an older word may come after a newer one.
+            if ruling.memory.status == OperationStatus::Succeeded && !was_done {
                 operation.bought_amount = report.bought_amount;
             }
             match seen.judgement() {

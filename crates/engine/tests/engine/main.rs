@@ -3,14 +3,17 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
 
-use settle_domain::ids::{MerchantId, OperationId};
+use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::ledger::Account;
-use settle_domain::operation::{OperationKind, OperationStatus};
+use settle_domain::operation::{
+    Answer, Judgement, OperationKind, OperationStatus, Refusal, RefusalCode, Report, ReportStatus, Seen,
+    Window,
+};
 use settle_domain::payment::{PaymentOrder, StateName};
 use settle_domain::reason::{Blocked, Reason};
-use settle_engine::advance::Advance;
+use settle_engine::advance::{Advance, Told};
 use settle_engine::life::live;
-use settle_engine::writer::CreateError;
+use settle_engine::writer::{CreateError, Written};
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::Duty;
 use settle_store::conformance::{ScratchStore, fixtures};
@@ -43,6 +46,7 @@ mod watch;
 mod workflows;
 mod world;
 
+use acts::assert_books_agree;
 use desk::Lie;
 use world::{World, at, lease};
 
@@ -64,6 +68,7 @@ settle_testing::on_both_stores! {
     after_the_window_it_is_voided_and_never_sent_again,
     a_node_that_lost_its_shard_keeps_what_it_learnt,
     what_is_heard_again_of_a_conversion_does_not_stop_the_payout,
+    what_a_conversion_bought_stays_whatever_is_heard_of_it_later,
     equal_codes_skip_the_conversion,
     a_step_that_the_database_refuses_calls_a_person_and_keeps_what_was_learnt,
     a_payment_that_cannot_go_on_calls_a_person,
@@ -355,23 +360,57 @@ async fn what_is_heard_again_of_a_conversion_does_not_stop_the_payout(scratch: S
     let payment = world.paying(&[Lie::Pending]).await;
     let due_at = world.go(payment).await.standing.due_at;
     assert!(due_at.is_some());
+    heard(&world, payment, Seen::Answered(Answer::Succeeded(Judgement::AsAsked)), None).await;
+    assert_eq!(world.row(payment).await.standing.due_at, due_at, "the payout is still looked up");
+    world.go_when_due(payment).await;
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+}
+
+/// A look-up said that it was done, and an older answer comes late, or the provider takes back its word.
+async fn what_a_conversion_bought_stays_whatever_is_heard_of_it_later(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Pending]).await;
+    world.go(payment).await;
+    let report = |status, bought: Option<&str>| Report {
+        kind: Some(OperationKind::Conversion),
+        status,
+        bought_amount: bought.map(|bought| bought.parse().unwrap()),
+        ..Report::refused(Refusal::of(RefusalCode::ConversionRefused), None)
+    };
+    let refusal = Answer::Refused(Refusal::of(RefusalCode::ConversionRefused));
+    for (answer, report) in [
+        (Answer::Pending, report(ReportStatus::Pending, None)),
+        (refusal, report(ReportStatus::Refused, None)),
+        (Answer::Succeeded(Judgement::Otherwise), report(ReportStatus::Succeeded, Some("184.20"))),
+        (Answer::Returned, report(ReportStatus::Returned, None)),
+    ] {
+        for seen in [Seen::Answered(answer), Seen::Found(answer), Seen::Voided(answer)] {
+            heard(&world, payment, seen, Some(&report)).await;
+            let conversion = &world.operations(payment).await[0];
+            assert_eq!(conversion.status, OperationStatus::Succeeded, "{seen:?}");
+            assert!(conversion.memory.contains("184.162062"), "{seen:?}: {}", conversion.memory);
+            assert_books_agree(&world).await;
+        }
+    }
+    world.go_when_due(payment).await;
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+}
+
+/// Something is heard of the payment's first operation.
+async fn heard(world: &World, payment: PaymentId, seen: Seen, report: Option<&Report>) {
     let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
-    let told = settle_engine::advance::Told {
-        window: settle_domain::operation::Window::Open,
+    let told = Told {
+        window: Window::Open,
         corridor: None,
         instance: None,
         may_send: true,
         awaits_hint: false,
         waits: world.means.waits,
     };
-    let answer = settle_domain::operation::Answer::Succeeded(settle_domain::operation::Judgement::AsAsked);
-    let seen = settle_domain::operation::Seen::Answered(answer);
-    let again = Advance::seen(case, 0, seen, None, &told, at(1)).unwrap();
-    world.writer.write(again, world.lease).await.unwrap();
-    assert_eq!(world.row(payment).await.standing.due_at, due_at, "the payout is still looked up");
-    world.go_when_due(payment).await;
-    world.go_when_due(payment).await;
-    world.assert_completed_once(payment).await;
+    let advance = Advance::seen(case, 0, seen, report, &told, at(1)).unwrap();
+    assert_eq!(world.writer.write(advance, world.lease).await.unwrap(), Written::Done);
 }
 
 async fn equal_codes_skip_the_conversion(scratch: ScratchStore) {
@@ -445,5 +484,5 @@ async fn a_merchant_that_is_locked_holds_up_no_other() {
     let (held_up, written) =
         tokio::join!(world.writer.write(of_locked, None), world.writer.write(of_free, None));
     assert!(matches!(*held_up.unwrap_err(), settle_store::StoreError::Unavailable(_)));
-    assert!(matches!(written.unwrap(), settle_engine::writer::Written::Done));
+    assert!(matches!(written.unwrap(), Written::Done));
 }
