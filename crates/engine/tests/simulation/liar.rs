@@ -3,7 +3,8 @@
 //! Its requests travel by themselves: they arrive although the node that sent them has died or given up, and
 //! also after a look-up was told that there is no such operation. Its answers come late, out of order or not
 //! at all. Its look-ups lag behind. It refuses a second request under a key that it has executed. It takes
-//! back a refusal. What it never does: execute a key twice, forget a void, or break its word about both.
+//! back a refusal. It hints at what has become of an operation, late and more than once, or does not. What it
+//! never does: execute a key twice, forget a void, or break its word about both.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,7 @@ use settle_domain::time::Timestamp;
 use settle_provider::seen::{AnswerFault, LostFault, NotSentFault, Seen};
 use settle_provider::wire::{Operation, OperationKind, OperationStatus, Problem, ProblemCode};
 use settle_testing::virtual_time::pass;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout};
 use uuid::Uuid;
 
@@ -32,6 +33,9 @@ const TIMEOUT: Duration = Duration::from_millis(1_200);
 const TRAVEL_MAX: Duration = Duration::from_millis(2_800);
 /// How long an operation is pending at most.
 const PENDING_MAX: Duration = Duration::from_millis(2_500);
+/// How late a hint comes at most, and how many come at most.
+const HINT_MAX: Duration = Duration::from_millis(1_500);
+const HINTS_MAX: u64 = 3;
 /// What is older or younger than this is turned away.
 const TOLERANCE: Duration = Duration::from_mins(5);
 
@@ -102,6 +106,8 @@ enum Fate {
 pub struct Liar {
     name: &'static str,
     world: Arc<World>,
+    /// Takes the hints.
+    hints: mpsc::UnboundedSender<OperationId>,
     inner: Mutex<Inner>,
 }
 
@@ -113,6 +119,12 @@ fn problem(code: ProblemCode, reason: Option<&str>) -> Problem {
     Problem { code, reason: reason.map(str::to_owned), operation_id: None }
 }
 
+/// As long as a conversion is pending it has bought nothing.
+fn as_told(now: Operation) -> Operation {
+    let bought_amount = now.bought_amount.filter(|_| now.status != OperationStatus::Pending);
+    Operation { bought_amount, ..now }
+}
+
 fn refusal(kind: OperationKind) -> ProblemCode {
     match kind {
         OperationKind::Conversion => ProblemCode::ConversionRefused,
@@ -121,8 +133,12 @@ fn refusal(kind: OperationKind) -> ProblemCode {
 }
 
 impl Liar {
-    pub fn new(name: &'static str, world: Arc<World>) -> Arc<Liar> {
-        Arc::new(Liar { name, world, inner: Mutex::default() })
+    pub fn new(
+        name: &'static str,
+        world: Arc<World>,
+        hints: mpsc::UnboundedSender<OperationId>,
+    ) -> Arc<Liar> {
+        Arc::new(Liar { name, world, hints, inner: Mutex::default() })
     }
 
     pub fn name(&self) -> &'static str {
@@ -206,6 +222,7 @@ impl Liar {
         tokio::spawn(async move {
             pass(there).await;
             let seen = liar.arrive(kind, id, &body, stamped_at);
+            liar.hint_at(id);
             liar.tell(format_args!("{kind:?} {id} has arrived: {}", seen.told()));
             liar.inner().under_way -= 1;
             pass(back).await;
@@ -310,22 +327,24 @@ impl Liar {
                 self.begin(kind, id, body, OperationStatus::Pending);
                 self.execute(id, fate == Fate::Short);
                 if fate == Fate::Return {
-                    self.later(later, move |liar| liar.give_back(id));
+                    self.turns(id, later, move |liar| liar.give_back(id));
                 }
             }
             Fate::Pending => {
                 self.begin(kind, id, body, OperationStatus::Pending);
-                self.later(later, move |liar| liar.execute(id, false));
+                self.turns(id, later, move |liar| liar.execute(id, false));
             }
             Fate::PendingAndRefused => {
                 self.begin(kind, id, body, OperationStatus::Pending);
-                self.later(later, move |liar| liar.becomes(id, |now| now.status = OperationStatus::Refused));
+                self.turns(id, later, move |liar| {
+                    liar.becomes(id, |now| now.status = OperationStatus::Refused);
+                });
             }
             Fate::Refuse => self.begin(kind, id, body, OperationStatus::Refused),
             Fate::Flip => {
                 self.begin(kind, id, body, OperationStatus::Refused);
                 self.inner().entries.get_mut(&id).expect("it has begun").has_flipped = true;
-                self.later(later, move |liar| liar.execute(id, false));
+                self.turns(id, later, move |liar| liar.execute(id, false));
             }
             Fate::Blocked => {
                 let code = ProblemCode::PayoutWalletOutOfGas;
@@ -340,7 +359,7 @@ impl Liar {
     fn answer(kind: OperationKind, now: Operation) -> Seen<Operation> {
         match now.status {
             OperationStatus::Refused => Seen::Refused(problem(refusal(kind), now.reason.as_deref())),
-            _ => Seen::Answered(now),
+            _ => Seen::Answered(as_told(now)),
         }
     }
 
@@ -415,7 +434,7 @@ impl Liar {
         }
     }
 
-    fn later(self: &Arc<Liar>, after: Duration, work: impl FnOnce(&Liar) + Send + 'static) {
+    fn later(self: &Arc<Liar>, after: Duration, work: impl FnOnce(&Arc<Liar>) + Send + 'static) {
         self.inner().under_way += 1;
         let liar = self.clone();
         tokio::spawn(async move {
@@ -423,6 +442,24 @@ impl Liar {
             work(&liar);
             liar.inner().under_way -= 1;
         });
+    }
+
+    /// Something becomes of an operation later.
+    fn turns(self: &Arc<Liar>, id: Uuid, after: Duration, work: impl FnOnce(&Liar) + Send + 'static) {
+        self.later(after, move |liar| {
+            work(liar);
+            liar.hint_at(id);
+        });
+    }
+
+    /// Hints, or does not, that something may have become of an operation.
+    fn hint_at(self: &Arc<Liar>, id: Uuid) {
+        for _ in 0..self.world.chance.below(HINTS_MAX + 1) {
+            self.later(self.world.chance.up_to(HINT_MAX), move |liar| {
+                // Nobody takes hints when all is over.
+                let _ = liar.hints.send(OperationId(id));
+            });
+        }
     }
 
     fn turned_away<T>(&self, stamped_at: Timestamp) -> Option<Seen<T>> {

@@ -1,12 +1,13 @@
 //! A seeded simulation: the real engine, with its writer and its keeper of shards, on real stores, with
 //! providers that lie.
 //!
-//! Requests arrive late, also after a look-up was told that there is none; answers are lost, late or out of
-//! order; look-ups lag behind, fail, or are answered by another copy of the provider; a second request under
-//! a key is refused although the first was executed; refusals are taken back, amounts are short, money comes
-//! back. Two nodes die before and after each of their commits and calls. Shards move between them, also
-//! without the one knowing that lost them. Commits fail, are refused, or succeed and say nothing. Two
-//! operators retry, refund, cancel and resolve, each on what it saw a moment ago. Clocks jump both ways.
+//! Requests arrive late, also after a look-up was told that there is none; answers are lost, late or out
+//! of order; look-ups lag behind, fail, or are answered by another copy of the provider; a second request
+//! under a key is refused although the first was executed; refusals are taken back, amounts are short,
+//! money comes back; hints come late, twice or never, to either node. Two nodes die before and after each
+//! of their commits and calls. Shards move between them, also without the one knowing that lost them.
+//! Commits fail, are refused, or succeed and say nothing. Two operators retry, refund, cancel and
+//! resolve, each on what it saw a moment ago. Clocks jump both ways.
 //!
 //! [`verdict`] says what must hold when all is calm. [`liar`] is the witness of what was really executed.
 //!

@@ -1,14 +1,15 @@
 //! One seed: payments come in, nodes die, shards move, people act, clocks jump; then all is calm.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use settle_domain::actor::Actor;
 use settle_domain::corridor::{ALERT_AFTER, Corridor, CorridorTerms};
-use settle_domain::ids::MerchantId;
+use settle_domain::ids::{MerchantId, OperationId};
 use settle_domain::payment::{PayIn, PaymentOrder, StateName};
 use settle_domain::pricing::CorridorPricing;
 use settle_domain::seams::{Clock, SeededEntropy};
+use settle_engine::acts::hint;
 use settle_engine::advance::Advance;
 use settle_engine::case::Case;
 use settle_engine::life::Means;
@@ -16,7 +17,7 @@ use settle_engine::wake::EngineWake;
 use settle_store::conformance::fixtures;
 use settle_store::{Merchant, NewCorridor, Store, StoreError, StoreResult};
 use settle_testing::virtual_time::pass;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::liar::Liar;
@@ -47,6 +48,7 @@ pub enum Backend {
 pub struct Simulation {
     pub world: Arc<World>,
     pub liars: Vec<Arc<Liar>>,
+    hints: Mutex<Option<mpsc::UnboundedReceiver<OperationId>>>,
     entropy: Arc<SeededEntropy>,
     tenure: Option<Arc<Tenure>>,
     clocks: Vec<Arc<MachineClock>>,
@@ -55,8 +57,10 @@ pub struct Simulation {
 impl Simulation {
     pub fn new(seed: u64, store: Arc<dyn Store>, backend: Backend) -> Simulation {
         let world = Arc::new(World::new(seed, store));
+        let (hinting, hints) = mpsc::unbounded_channel();
         Simulation {
-            liars: ["desk", "exchange"].map(|name| Liar::new(name, world.clone())).into(),
+            liars: ["desk", "exchange"].map(|name| Liar::new(name, world.clone(), hinting.clone())).into(),
+            hints: Mutex::new(Some(hints)),
             entropy: Arc::new(SeededEntropy::new(seed)),
             tenure: (backend == Backend::Sqlite).then(Arc::default),
             clocks: (0..4).map(|_| world.clock()).collect(),
@@ -81,6 +85,10 @@ impl Simulation {
             .enumerate()
             .map(|(number, name)| tokio::spawn(self.operator(number, name, &wakes).run()))
             .collect();
+        let hinting = tokio::spawn({
+            let (simulation, wakes) = (self.clone(), wakes.clone());
+            async move { simulation.take_hints(&wakes).await }
+        });
         tokio::join!(self.receive(&wakes), self.unrest());
         self.world.calm();
         for clock in &self.clocks {
@@ -97,6 +105,7 @@ impl Simulation {
         for node in nodes {
             node.await.expect("nodes do not panic");
         }
+        hinting.abort();
         watching.abort();
     }
 
@@ -206,6 +215,19 @@ impl Simulation {
                 pass(Duration::from_millis(200)).await;
             }
             self.world.tell(format_args!("{payment} is received"));
+        }
+    }
+
+    /// Either node may get a provider's hint, whoever serves the payment.
+    async fn take_hints(&self, wakes: &[EngineWake]) {
+        let hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut hints = hints.expect("hints are taken once");
+        let desks: Vec<Means> =
+            (0..2).map(|number| self.desk_of(number, &format!("hints {number}"), &wakes[number])).collect();
+        while let Some(operation) = hints.recv().await {
+            let node = usize::from(self.world.chance.once_in(2));
+            let taken = hint(&desks[node], &wakes[node], operation).await.map_err(|error| error.to_string());
+            self.world.tell(format_args!("node {node} is hinted at {operation}: {taken:?}"));
         }
     }
 

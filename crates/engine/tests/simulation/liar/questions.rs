@@ -15,7 +15,7 @@ use settle_testing::virtual_time::pass;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::{Entry, Liar, TIMEOUT, problem};
+use super::{Entry, Liar, TIMEOUT, as_told, problem};
 
 /// How far a look-up lags behind at most.
 const LAG_MAX: Duration = Duration::from_secs(2);
@@ -92,7 +92,7 @@ impl Liar {
                     .find(|(at, _)| *at <= as_of)
                     .map(|(_, operation)| operation.clone())
             });
-            known.map_or_else(|| absent("one"), Seen::Answered)
+            known.map_or_else(|| absent("one"), |known| Seen::Answered(as_told(known)))
         };
         let status = if let Seen::Answered(found) = &seen { Some(found.status) } else { None };
         self.tell(format_args!("look-up of {id}: {} {status:?}", seen.told()));
@@ -134,7 +134,7 @@ impl Liar {
             entry.now()
         };
         self.tell(format_args!("void of {id}: {:?}", now.status));
-        if is_lost { Seen::NoAnswer(LostFault::Closed) } else { Seen::Answered(now) }
+        if is_lost { Seen::NoAnswer(LostFault::Closed) } else { Seen::Answered(as_told(now)) }
     }
 
     pub fn capabilities(&self) -> Seen<Capabilities> {
