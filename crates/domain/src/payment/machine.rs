@@ -294,12 +294,13 @@ impl Standing {
     }
 
     /// A person says what became of the operation in flight. While the provider says that it works on it,
-    /// nobody else can know.
+    /// nobody else can know; and nobody unsays that it was done.
     fn resolved(&self, flight: Flight, outcome: Outcome) -> Option<Transition> {
         let is_reviewed = matches!(self.state, PaymentState::NeedsReview(_));
         let is_unknown = match self.operation {
             Some(OperationStatus::Unknown) => true,
             Some(OperationStatus::Accepted) => false,
+            Some(OperationStatus::Succeeded) => is_reviewed && outcome.is_done(),
             Some(_) | None => is_reviewed,
         };
         if outcome.kind() != flight.kind || !is_unknown {

@@ -135,6 +135,22 @@ fn what_its_provider_never_got_can_be_cancelled() {
     }
 }
 
+#[test]
+fn nobody_unsays_that_an_operation_was_done() {
+    for (review, done, not_done) in [
+        (Review::Conversion, Outcome::Converted, Outcome::NotConverted),
+        (Review::Payout, Outcome::Paid, Outcome::NotPaid),
+        (Review::Refund(Held::Incoming), Outcome::Refunded, Outcome::NotRefunded),
+        (Review::Refund(Held::Outgoing), Outcome::Refunded, Outcome::NotRefunded),
+    ] {
+        let operation = Some(OperationStatus::Succeeded);
+        let reviewed = Standing { operation, ..standing(PaymentState::NeedsReview(review)) };
+        assert!(transition(&reviewed, PaymentEvent::Operator(Act::Resolve(done))).is_ok(), "{review:?}");
+        let unsaid = transition(&reviewed, PaymentEvent::Operator(Act::Resolve(not_done)));
+        assert!(unsaid.is_err(), "{review:?}: {unsaid:?}");
+    }
+}
+
 /// Whether the engine may send something for a payment in this state.
 fn may_send(state: PaymentState) -> bool {
     state.is_engines()
