@@ -18,7 +18,7 @@ use settle_domain::payment::{Act, FieldFault, StateName, TransitionFault};
 use settle_store::{StoreError, StoredCorridor};
 use tokio::time::timeout;
 
-use crate::advance::{Advance, Deed, Stuck};
+use crate::advance::{Advance, Deed, Stuck, Told};
 use crate::case::Case;
 use crate::life::Means;
 use crate::wake::EngineWake;
@@ -126,22 +126,26 @@ impl From<Stuck> for ActError {
 /// is looked up, also if it had ended. Nothing of what the hint says is believed. Hints that come before the
 /// look-up are one.
 pub async fn hint(means: &Means, wake: &EngineWake, operation: OperationId) -> Result<(), ActError> {
-    let now = means.clock.now();
-    let Some(named) = means.store.operation_find(operation, now).await? else { return Ok(()) };
-    let case = means.read(named.merchant_id, named.payment_id).await?.ok_or(ActError::Unknown)?;
-    let Some(place) = case.position(operation) else { return Ok(()) };
-    let is_marked = case.hinted() == Some(place) || !case.operations[place].can_be_hinted();
-    let is_due = match case.due_at {
-        Some(due_at) => due_at <= now,
-        // At rest: what can have no news is not looked up.
-        None => is_marked,
-    };
-    if !is_marked || !is_due {
-        // Somebody who changes the payment meanwhile has looked, or is about to.
-        means.writer.write(Advance::hinted(case, place, now), None).await.map_err(ActError::Store)?;
+    for _ in 0..=STALE_MAX {
+        let now = means.clock.now();
+        let Some(named) = means.store.operation_find(operation, now).await? else { return Ok(()) };
+        let case = means.read(named.merchant_id, named.payment_id).await?.ok_or(ActError::Unknown)?;
+        let Some(place) = case.position(operation) else { return Ok(()) };
+        let is_marked = case.hinted() == Some(place) || !case.operations[place].can_be_hinted();
+        let is_due = match case.due_at {
+            Some(due_at) => due_at <= now,
+            // At rest: what can have no news is not looked up.
+            None => is_marked,
+        };
+        // Whoever changes the payment meanwhile may have looked at another of its operations.
+        if is_marked && is_due || written(means, Advance::hinted(case, place, now)).await?.is_some() {
+            wake.merchants([named.merchant_id]);
+            return Ok(());
+        }
     }
-    wake.merchants([named.merchant_id]);
-    Ok(())
+    Err(ActError::Store(Arc::new(StoreError::unexpected(
+        "a hint was not kept: its payment changes all the time",
+    ))))
 }
 
 /// How many people stand behind an act.
@@ -278,7 +282,14 @@ async fn decided(
         let voided = timeout(means.answer_wait, means.voided(&case, place)).await;
         let (verdict, report) = voided.unwrap_or((Seen::VoidFailed, None));
         match (verdict, people) {
-            (Seen::Voided(Answer::Pending), _) => return Err(ActError::StillProcessing),
+            (Seen::Voided(Answer::Pending), _) => {
+                // That it has it is kept, whatever it forgets later.
+                let found = Seen::Found(Answer::Pending);
+                let told = Told { may_send: false, ..told.clone() };
+                let has_it = Advance::seen(case, place, found, report.as_ref(), &told, means.clock.now())?;
+                let kept = written(means, has_it).await?;
+                return kept.map_or(Ok(None), |_| Err(ActError::StillProcessing));
+            }
             (Seen::Voided(Answer::Returned), _) if outcome.kind() != OperationKind::Conversion => {
                 advance.came_back(place, report.as_ref());
             }

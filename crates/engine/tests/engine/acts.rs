@@ -28,6 +28,7 @@ settle_testing::on_both_stores! {
     what_was_paid_is_all_that_was_owed_and_more_is_the_houses_loss,
     of_what_did_not_move_nobody_says_how_much,
     a_provider_that_hangs_leaves_the_word_to_two_people,
+    what_a_provider_is_at_is_kept_although_the_act_does_nothing,
     looking_it_up_again_does_not_refuse_an_act,
     a_look_up_while_an_operator_acts_does_not_refuse_it,
     what_the_provider_did_otherwise_is_told_once_and_kept,
@@ -242,6 +243,20 @@ async fn so_little_that_no_rate_can_tell_it_was_not_bought(scratch: ScratchStore
 
 /// An operator acts on what it saw before two look-ups that told nothing new; not on what it saw before the
 /// payment came under review, nor on what nobody has seen yet.
+/// Its answer was lost. Had it forgotten the payout later, that it once had it would be all that is known.
+async fn what_a_provider_is_at_is_kept_although_the_act_does_nothing(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::PendingUnheard]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut);
+    let not_paid = act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::Two).await;
+    assert!(matches!(not_paid, Err(ActError::StillProcessing)), "{not_paid:?}");
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Accepted);
+    assert_eq!(world.row(payment).await.standing.reason, Some(Reason::ProviderStillProcessing));
+    world.go_when_due(payment).await;
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+}
+
 async fn looking_it_up_again_does_not_refuse_an_act(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let payment = world.paying(&[Lie::Short]).await;

@@ -31,6 +31,8 @@ pub enum Lie {
     Ghost,
     /// Accepts, and executes when it is looked up the second time.
     Pending,
+    /// The same, and the answer is lost.
+    PendingUnheard,
     /// Refuses for good.
     Refuse,
     /// Refuses, and executes when it is looked up once more than so many times.
@@ -210,6 +212,16 @@ impl Desk {
         self.inner().look_ups
     }
 
+    /// What it has done comes back.
+    pub fn gives_back(&self, id: Uuid) {
+        self.inner().known.get_mut(&id).expect("it was done").status = OperationStatus::Returned;
+    }
+
+    /// Somebody else looks an operation up, and hears what it answers.
+    pub fn says(&self, id: Uuid) -> Option<OperationStatus> {
+        self.inner().found(id).map(|found| found.status)
+    }
+
     /// What it has done of a kind has come back.
     pub fn returns(&self, kind: OperationKind) {
         for known in self.inner().known.values_mut().filter(|known| known.kind == Some(kind)) {
@@ -329,11 +341,14 @@ impl Desk {
             Some(Lie::Short) => Seen::Answered(inner.execute(kind, id, &body, true)),
             Some(Lie::Dropped) => Seen::NoAnswer(LostFault::Timeout(Duration::from_secs(30))),
             Some(Lie::Unreached) => Seen::NotSent(NotSentFault::Dns),
-            Some(Lie::Pending) => {
+            Some(lie @ (Lie::Pending | Lie::PendingUnheard)) => {
                 let pending = operation(kind, id, &body, OperationStatus::Pending, false);
                 inner.known.insert(id, pending.clone());
                 inner.pending.insert(id, 0);
-                Seen::Answered(pending)
+                match lie {
+                    Lie::Pending => Seen::Answered(pending),
+                    _ => Seen::NoAnswer(LostFault::Closed),
+                }
             }
             Some(Lie::Refuse) => refused(kind),
             Some(Lie::Flip(looks)) => {
