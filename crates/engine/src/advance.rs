@@ -7,7 +7,7 @@ use settle_domain::actor::Actor;
 use settle_domain::ids::OperationId;
 use settle_domain::ledger::Postings;
 use settle_domain::operation::{
-    Backoff, Class, Judgement, Memory, News, Next, Operation, OperationKind, OperationRequest,
+    Alarm, Backoff, Class, Judgement, Memory, News, Next, Operation, OperationKind, OperationRequest,
     OperationStatus, Refusal, RefusalCode, Report, Ruling, Seen, Sends, classify,
 };
 use settle_domain::payment::{PaymentEvent, PaymentState};
@@ -165,20 +165,7 @@ impl Advance {
     /// What is known of an operation reaches its payment, which did not hear of it when it became known.
     pub fn caught_up(case: Case, place: usize, told: &Told<'_>, now: Timestamp) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, Actor::Engine, now);
-        let operation = &advance.case.operations[place].operation;
-        let (kind, id) = (operation.request.kind(), operation.operation_id);
-        let news = match operation.memory.status {
-            OperationStatus::Succeeded => News::Succeeded,
-            OperationStatus::Returned => News::Returned,
-            OperationStatus::Refused | OperationStatus::GivenUp => News::Refused(Refusal::of(match kind {
-                OperationKind::Conversion => RefusalCode::ConversionRefused,
-                OperationKind::Payout | OperationKind::Refund => RefusalCode::PayoutRefused,
-            })),
-            OperationStatus::Prepared | OperationStatus::Accepted | OperationStatus::Unknown => {
-                return Err(Stuck::Lacking("an outcome"));
-            }
-        };
-        advance.hear(kind, news, id, told, None)?;
+        advance.catch_up(place, told)?;
         advance.go_on(place, Class::NothingLearnt, told)?;
         Ok(advance)
     }
@@ -218,7 +205,15 @@ impl Advance {
     ) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, Actor::Engine, now);
         if let Some((place, seen, report, told)) = learnt {
-            advance.rule(place, seen, report, told);
+            let is_awaited = advance.case.awaited() == Some(place);
+            let tracked = &mut advance.case.operations[place];
+            if is_awaited {
+                advance.rule(place, seen, report, told);
+            } else if tracked.can_be_hinted() {
+                // Nobody would catch up on it: it stays as it was, and its provider is asked again.
+                tracked.errand = Errand::LookUp;
+                advance.learnt.insert(place);
+            }
         }
         advance.step(PaymentEvent::StepFailed, None, None)?;
         advance.wait(waits);
@@ -274,12 +269,13 @@ impl Advance {
         said: Option<&str>,
     ) -> Result<(), Stuck> {
         let before = self.case.operations[place].operation.memory;
+        if self.case.awaited() == Some(place) && !before.status.is_open() {
+            // What comes now comes after an outcome that the payment has not heard of yet.
+            self.catch_up(place, told)?;
+        }
         let is_reviewed = matches!(self.case.payment.state, PaymentState::NeedsReview(_));
         let known = self.case.operations[place].operation.deviation.clone();
         let (kind, id, ruling) = self.rule(place, seen, report, told);
-        if let Some(alarm) = ruling.alarm {
-            self.notice(Notice::of_alarm(alarm));
-        }
         match ruling.news {
             Some(news) => {
                 // Told when it stops the payment, and again only if the provider says something else.
@@ -320,16 +316,23 @@ impl Advance {
         let is_reviewed = matches!(self.case.payment.state, PaymentState::NeedsReview(_));
         let sends = if is_reviewed { Sends::Stopped } else { Sends::Allowed };
         let is_over = self.has_waited_for_hints();
+        let is_awaited = self.case.awaited() == Some(place);
         let tracked = &mut self.case.operations[place];
+        let before = tracked.operation.memory;
         // Its provider has news of it, and has not told them: it is asked again.
-        let is_unheard = tracked.is_hinted() && seen == Seen::LookupFailed && told.awaits_hint && !is_over;
+        let is_unheard = tracked.is_hinted() && !is_over && !tells_news(seen, told);
         let (kind, id) = (tracked.operation.request.kind(), tracked.operation.operation_id);
-        let ruling = classify(kind, tracked.operation.memory, seen, told.window, sends);
-        self.class = Some((kind, ruling.class));
-        let was_done =
-            matches!(tracked.operation.memory.status, OperationStatus::Succeeded | OperationStatus::Returned);
-        let is_news = tracked.operation.memory.status != ruling.memory.status;
+        let mut ruling = classify(kind, before, seen, told.window, sends);
+        if is_awaited {
+            // The payment has not gone on without it, and hears of its outcome when it catches up.
+            ruling.memory.is_late = before.is_late;
+        }
+        let was_done = matches!(before.status, OperationStatus::Succeeded | OperationStatus::Returned);
+        let is_news = before.status != ruling.memory.status;
         tracked.operation.memory = ruling.memory;
+        if is_news {
+            tracked.refusal = seen.refusal();
+        }
         if let Some(report) = report {
             let operation = &mut tracked.operation;
             // What is done keeps its name: the merchant's record has it. Reconciliation finds another.
@@ -337,8 +340,12 @@ impl Advance {
                 operation.provider_reference.clone_from(&report.provider_reference);
             }
             // It also keeps what it bought, which the books have: an older word may come after a newer one.
-            if ruling.memory.status == OperationStatus::Succeeded && !was_done {
-                operation.bought_amount = report.bought_amount;
+            if ruling.memory.status == OperationStatus::Succeeded {
+                if !was_done {
+                    operation.bought_amount = report.bought_amount;
+                } else if report.bought_otherwise(&operation.request, operation.bought_amount) {
+                    ruling.alarm = Some(Alarm::Contradiction);
+                }
             }
             match seen.judgement() {
                 Some(Judgement::Otherwise) => {
@@ -359,9 +366,13 @@ impl Advance {
             Next::Void => Errand::Void,
             Next::Nothing => Errand::None,
         };
+        self.class = Some((kind, ruling.class));
         self.learnt.insert(place);
         if is_news {
             self.mark_news();
+        }
+        if let Some(alarm) = ruling.alarm {
+            self.notice(Notice::of_alarm(alarm));
         }
         (kind, id, ruling)
     }
@@ -369,6 +380,28 @@ impl Advance {
     /// Whoever has seen the payment before does not know what it is now.
     const fn mark_news(&mut self) {
         self.case.news_version = self.seen + 1;
+    }
+
+    /// The payment hears what is recorded of the operation that it waits for.
+    fn catch_up(&mut self, place: usize, told: &Told<'_>) -> Result<(), Stuck> {
+        let tracked = &self.case.operations[place];
+        let (kind, id) = (tracked.operation.request.kind(), tracked.operation.operation_id);
+        let news = match tracked.operation.memory.status {
+            OperationStatus::Succeeded => News::Succeeded,
+            OperationStatus::Returned => News::Returned,
+            OperationStatus::Refused | OperationStatus::GivenUp => {
+                News::Refused(tracked.refusal.unwrap_or_else(|| {
+                    Refusal::of(match kind {
+                        OperationKind::Conversion => RefusalCode::ConversionRefused,
+                        OperationKind::Payout | OperationKind::Refund => RefusalCode::PayoutRefused,
+                    })
+                }))
+            }
+            OperationStatus::Prepared | OperationStatus::Accepted | OperationStatus::Unknown => {
+                return Err(Stuck::Lacking("an outcome"));
+            }
+        };
+        self.hear(kind, news, id, told, None)
     }
 
     /// The payment hears of its operation.
@@ -390,6 +423,16 @@ impl Advance {
             self.is_priced = true;
         }
         self.step(PaymentEvent::Operation(kind, news), Some(id), note)?;
+        if news == News::LateReturned
+            && let Some(late) = &mut self.case.payment.late
+        {
+            // One has come back; another that moved without the payment has not.
+            late.moved |= self.case.operations.iter().any(|tracked| {
+                let operation = &tracked.operation;
+                let Memory { status, is_late, .. } = operation.memory;
+                is_late && status == OperationStatus::Succeeded && operation.request.kind() == late.kind
+            });
+        }
         if matches!(self.case.payment.state, PaymentState::Completed { is_returned: false })
             && news == News::Succeeded
         {
@@ -435,6 +478,11 @@ impl Advance {
             }
             _ if self.case.awaited() == Some(place) => {
                 match self.case.operations[place].errand {
+                    // Something else may have moved: that is asked first, and this in turn.
+                    Errand::Send if class == Class::Absent && self.case.hinted().is_some() => {
+                        self.case.operations[place].errand = Errand::LookUp;
+                        self.wait(told.waits);
+                    }
                     Errand::Send if class == Class::Absent && told.may_send => {
                         self.case.operations[place].errand = Errand::Sending;
                         self.follow = Follow::Send(place);
@@ -465,5 +513,21 @@ impl Advance {
                 Ok(())
             }
         }
+    }
+}
+
+/// Whether a provider has now told what it hinted at, or will not be waited for. An answer to a send is older
+/// than the hint.
+const fn tells_news(seen: Seen, told: &Told<'_>) -> bool {
+    match seen {
+        Seen::Found(_) | Seen::Absent | Seen::Voided(_) => true,
+        Seen::LookupFailed => !told.awaits_hint,
+        Seen::NotSent
+        | Seen::TurnedAway(_)
+        | Seen::Unauthorised { .. }
+        | Seen::Conflict
+        | Seen::Answered(_)
+        | Seen::Unclear
+        | Seen::VoidFailed => false,
     }
 }

@@ -12,6 +12,7 @@ use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::ledger::Late;
 use settle_domain::operation::{
     GIVEN_UP_WATCHED_FOR, Memory, Operation, OperationKind, OperationRequest, OperationStatus, Promise,
+    Refusal,
 };
 use settle_domain::payment::{
     Act, PayIn, Payment, PaymentEvent, PaymentOrder, PaymentState, Standing, StateParts, transition,
@@ -27,7 +28,7 @@ mod stored;
 
 use stored::{
     StoredLate, StoredMemory, StoredOffer, StoredOrder, StoredPricing, StoredProgress, StoredPromise,
-    StoredQuote, StoredSplit,
+    StoredQuote, StoredRefusal, StoredSplit,
 };
 
 /// A payment in hand.
@@ -63,6 +64,8 @@ pub struct Tracked {
     pub instance: Option<String>,
     /// What the quote of a conversion promised. A later one has a quote of its own.
     pub promise: Option<Promise>,
+    /// Why its provider refused it, if it did.
+    pub refusal: Option<Refusal>,
     /// How old it was when people gave it up, by the database's clock.
     pub given_up_after: Option<Duration>,
     /// How old it was, by the database's clock, when it was read.
@@ -92,8 +95,8 @@ impl Tracked {
     #[must_use]
     pub fn new(operation: Operation, instance: Option<String>, promise: Option<Promise>) -> Tracked {
         let (age, read_at) = (Duration::ZERO, Instant::now());
-        let (errand, given_up_after) = (Errand::Sending, None);
-        Tracked { operation, errand, instance, promise, given_up_after, age, read_at }
+        let (errand, refusal, given_up_after) = (Errand::Sending, None, None);
+        Tracked { operation, errand, instance, promise, refusal, given_up_after, age, read_at }
     }
 
     /// How old the operation is, by the database's clock.
@@ -176,6 +179,7 @@ impl Tracked {
             bought_amount: self.operation.bought_amount,
             deviation: self.operation.deviation.clone(),
             promise: self.promise.map(StoredPromise::of),
+            refusal: self.refusal.map(StoredRefusal::of),
             given_up_after_seconds: self.given_up_after.map(|age| age.as_secs()),
         })
     }
@@ -207,6 +211,7 @@ impl Tracked {
             errand: memory.errand,
             instance: memory.instance,
             promise: memory.promise.map(StoredPromise::into_domain),
+            refusal: memory.refusal.map(StoredRefusal::into_domain),
             given_up_after: memory.given_up_after_seconds.map(Duration::from_secs),
             age: row.age,
             read_at: Instant::now(),

@@ -55,6 +55,17 @@ impl Seen {
             _ => None,
         }
     }
+
+    /// Why the provider refused, if it did.
+    #[must_use]
+    pub const fn refusal(self) -> Option<Refusal> {
+        match self {
+            Self::Answered(Answer::Refused(refusal))
+            | Self::Found(Answer::Refused(refusal))
+            | Self::Voided(Answer::Refused(refusal)) => Some(refusal),
+            _ => None,
+        }
+    }
 }
 
 /// Whether the provider still remembers the operation's key.

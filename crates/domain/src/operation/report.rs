@@ -155,6 +155,14 @@ impl Report {
         if is_outlay && is_rest { Judgement::AsAsked } else { Judgement::Otherwise }
     }
 
+    /// Whether it calls a conversion done, and says that it bought something else than is known.
+    #[must_use]
+    pub fn bought_otherwise(&self, request: &OperationRequest, known: Option<Decimal>) -> bool {
+        let OperationRequest::Conversion { buy, .. } = request else { return false };
+        let at_scale = |bought: Option<Decimal>| bought.and_then(|bought| buy.amount(bought));
+        self.status == ReportStatus::Succeeded && at_scale(self.bought_amount) != at_scale(known)
+    }
+
     /// What classification needs of the report. A refusal without a reason has the one of its kind.
     #[must_use]
     pub fn answer(&self, request: &OperationRequest, promise: Option<&Promise>) -> Answer {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use settle_domain::ledger::Held;
 use settle_domain::money::{Asset, Decimal};
-use settle_domain::operation::{OperationKind, Promise};
+use settle_domain::operation::{OperationKind, Promise, Refusal, RefusalCode};
 use settle_domain::quote::{FixedSide, Quote};
 use settle_domain::quoting::{FrozenQuote, ProviderQuote, Split};
 use settle_domain::time::Timestamp;
@@ -170,7 +170,28 @@ pub(super) struct StoredMemory {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) promise: Option<StoredPromise>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refusal: Option<StoredRefusal>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) given_up_after_seconds: Option<u64>,
+}
+
+/// Why a provider refused, in the store.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct StoredRefusal {
+    pub(super) code: RefusalCode,
+    #[serde(default)]
+    pub(super) quote_expired: bool,
+}
+
+impl StoredRefusal {
+    pub(super) fn of(Refusal { code, quote_expired }: Refusal) -> StoredRefusal {
+        StoredRefusal { code, quote_expired }
+    }
+
+    pub(super) fn into_domain(self) -> Refusal {
+        let StoredRefusal { code, quote_expired } = self;
+        Refusal { code, quote_expired }
+    }
 }
 
 /// What the quote of a conversion promised, in the store.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use settle_domain::ids::PaymentId;
-use settle_domain::ledger::Late;
+use settle_domain::ledger::{Account, Late};
 use settle_domain::operation::{OperationKind, OperationStatus, Seen, Window};
 use settle_domain::payment::{Act, Flag, Outcome, StateName};
 use settle_engine::acts::{ActError, People, act, hint};
@@ -26,6 +26,7 @@ settle_testing::on_both_stores! {
     what_came_back_is_told_when_its_shard_changes_hands,
     a_late_conversion_is_judged_by_its_own_quote,
     the_payout_that_was_made_is_the_one_that_a_person_speaks_of,
+    of_two_that_were_made_the_one_that_did_not_come_back_counts,
     what_was_paid_to_the_first_destination_is_recorded_there,
     nobody_says_that_something_else_was_bought_than_the_books_have,
     what_its_provider_never_got_is_cancelled,
@@ -136,6 +137,30 @@ async fn the_payout_that_was_made_is_the_one_that_a_person_speaks_of(scratch: Sc
     let first = &world.operations(payment).await[1];
     assert_eq!((first.status, first.is_live), (OperationStatus::Succeeded, true), "it is the payment's own");
     assert_eq!(settlement(&world).await["payout_reference"], format!("ref-{}", first.operation_id));
+    assert_books_agree(&world).await;
+}
+
+/// Both payouts were refused, and made all the same; then the first comes back.
+async fn of_two_that_were_made_the_one_that_did_not_come_back_counts(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Flip(1), Lie::Flip(0)]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    act_now(&world, payment, Act::Retry, People::One).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    assert_eq!(hinted(&world, payment, 1).await, StateName::NeedsReview);
+    assert_eq!(hinted(&world, payment, 2).await, StateName::NeedsReview);
+    let [_, first, second] = &world.operations(payment).await[..] else { panic!("a retry is another") };
+    world.desk.gives_back(first.operation_id.0);
+    hinted(&world, payment, 1).await;
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    assert_eq!(case.payment.flag(), Some(Flag::Astray), "the second is with the merchant");
+    let not_paid = act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::One).await;
+    assert!(matches!(not_paid, Err(ActError::Contradicted)), "{not_paid:?}");
+    act_now(&world, payment, Act::Resolve(Outcome::Paid), People::One).await.unwrap();
+    assert_eq!(settlement(&world).await["payout_reference"], format!("ref-{}", second.operation_id));
+    for account in [Account::Astray, Account::HouseLoss] {
+        assert_eq!(world.balance(account, "USDC").await, "0.000000", "{account}");
+    }
     assert_books_agree(&world).await;
 }
 

@@ -7,6 +7,7 @@ use settle_domain::operation::OperationStatus;
 use settle_domain::payment::{Act, StateName};
 use settle_domain::reason::Blocked;
 use settle_engine::acts::hint;
+use settle_engine::advance::Advance;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
 
@@ -19,6 +20,8 @@ settle_testing::on_both_stores! {
     money_that_came_back_is_seen_when_the_provider_hints_at_it,
     a_refused_payout_that_was_made_stops_the_next_when_the_provider_hints_at_it,
     nothing_goes_out_before_the_provider_tells_what_it_hinted_at,
+    nothing_is_sent_again_before_the_provider_tells_what_it_hinted_at,
+    a_hint_is_kept_although_somebody_changes_the_payment,
     what_a_provider_hinted_at_and_does_not_tell_is_not_asked_for_ever,
     hints_without_news_cost_one_look,
 }
@@ -80,6 +83,51 @@ async fn nothing_goes_out_before_the_provider_tells_what_it_hinted_at(scratch: S
         assert!(world.desk.executed(Asked::Refund).is_empty());
     }
     assert_books_agree(&world).await;
+}
+
+/// The payout of a retry may be on its way, and its provider does not know it. It has made the first.
+async fn nothing_is_sent_again_before_the_provider_tells_what_it_hinted_at(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Flip(1), Lie::Dropped]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    do_by_hand(&world, payment, Act::Retry).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut);
+    hint(&world.means, &world.wake, world.operations(payment).await[1].operation_id).await.unwrap();
+    let sends = world.desk.sends();
+    world.desk.silent(true);
+    world.go_when_due(payment).await;
+    world.desk.silent(false);
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::PayingOut);
+    assert_eq!(world.desk.sends(), sends, "the first is asked about before the second is sent again");
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview);
+    assert_eq!((world.desk.executed(Asked::Payout).len(), world.desk.sends()), (1, sends));
+    assert_books_agree(&world).await;
+}
+
+/// The hint has read the payment, and something else is written first.
+async fn a_hint_is_kept_although_somebody_changes_the_payment(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Refuse]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    let payout = world.operations(payment).await[1].operation_id;
+    let read = async || world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    for _ in 0..20 {
+        let now = world.means.clock.now();
+        world.writer.write(Advance::at_rest(read().await, now), world.lease).await.unwrap();
+        let changes = async {
+            for _ in 0..3 {
+                world
+                    .writer
+                    .write(Advance::waits(read().await, None, world.means.waits, now), None)
+                    .await
+                    .unwrap();
+            }
+        };
+        let (hinted, ()) = tokio::join!(hint(&world.means, &world.wake, payout), changes);
+        hinted.unwrap();
+        assert_eq!(read().await.hinted(), Some(1), "it is to be looked up");
+        world.go(payment).await;
+    }
 }
 
 async fn what_a_provider_hinted_at_and_does_not_tell_is_not_asked_for_ever(scratch: ScratchStore) {

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "in a test a panic is the message")]
 
+use std::time::Duration;
+
 use settle_domain::ids::{MerchantId, OperationId, PaymentId};
 use settle_domain::ledger::Account;
 use settle_domain::operation::{
@@ -11,6 +13,7 @@ use settle_domain::operation::{
 };
 use settle_domain::payment::{PaymentOrder, StateName};
 use settle_domain::reason::{Blocked, Reason};
+use settle_domain::seams::Clock;
 use settle_engine::advance::{Advance, Told};
 use settle_engine::life::live;
 use settle_engine::writer::{CreateError, Written};
@@ -42,12 +45,14 @@ mod rights;
 mod rules;
 mod runner;
 mod sends;
+mod unheard;
 mod watch;
 mod workflows;
 mod world;
 
 use acts::assert_books_agree;
 use desk::Lie;
+use notices::told;
 use world::{World, at, lease};
 
 settle_testing::on_both_stores! {
@@ -310,7 +315,7 @@ async fn after_the_window_it_is_voided_and_never_sent_again(scratch: ScratchStor
     // On PostgreSQL the age is the server's to count: there the window is still open.
     world.clock.set(at(24 * 3_600));
     let sends = world.desk.sends();
-    let is_over = world.operations(payment).await[1].age > std::time::Duration::from_hours(23);
+    let is_over = world.operations(payment).await[1].age > Duration::from_hours(23);
     let row = world.go(payment).await;
     if is_over {
         let failed = (StateName::Failed, Some(Reason::PayoutRefused));
@@ -379,11 +384,15 @@ async fn what_a_conversion_bought_stays_whatever_is_heard_of_it_later(scratch: S
         ..Report::refused(Refusal::of(RefusalCode::ConversionRefused), None)
     };
     let refusal = Answer::Refused(Refusal::of(RefusalCode::ConversionRefused));
-    for (answer, report) in [
-        (Answer::Pending, report(ReportStatus::Pending, None)),
-        (refusal, report(ReportStatus::Refused, None)),
-        (Answer::Succeeded(Judgement::Otherwise), report(ReportStatus::Succeeded, Some("184.20"))),
-        (Answer::Returned, report(ReportStatus::Returned, None)),
+    let done = report(ReportStatus::Succeeded, Some("184.162062"));
+    let done_otherwise = report(ReportStatus::Succeeded, Some("184.20"));
+    for (answer, report, is_told) in [
+        (Answer::Pending, report(ReportStatus::Pending, None), false),
+        (Answer::Succeeded(Judgement::AsAsked), done, false),
+        (Answer::Succeeded(Judgement::AsAsked), done_otherwise.clone(), true),
+        (Answer::Succeeded(Judgement::Otherwise), done_otherwise, true),
+        (refusal, report(ReportStatus::Refused, None), true),
+        (Answer::Returned, report(ReportStatus::Returned, None), true),
     ] {
         for seen in [Seen::Answered(answer), Seen::Found(answer), Seen::Voided(answer)] {
             heard(&world, payment, seen, Some(&report)).await;
@@ -391,6 +400,9 @@ async fn what_a_conversion_bought_stays_whatever_is_heard_of_it_later(scratch: S
             assert_eq!(conversion.status, OperationStatus::Succeeded, "{seen:?}");
             assert!(conversion.memory.contains("184.162062"), "{seen:?}: {}", conversion.memory);
             assert_books_agree(&world).await;
+            world.clock.set(world.clock.now().plus(Duration::from_hours(1)));
+            let alerts = told(&world).await;
+            assert_eq!(alerts.len(), usize::from(is_told), "{seen:?}, {report:?}: {alerts:?}");
         }
     }
     world.go_when_due(payment).await;

@@ -64,11 +64,16 @@ impl World {
         World { lease: Some(lease), keeper: Some(keeper), _presence: Some(presence), ..world }
     }
 
+    /// The test takes the shards again, which somebody has given back.
+    pub(crate) async fn take_the_shards(&mut self) {
+        let keeper = self.keeper.expect("the test holds the shards");
+        self.lease = Some(lease(&*self.store, keeper, self.merchant).await);
+    }
+
     /// From now on it is about another merchant, which has the corridor that most tests use.
     pub(crate) async fn next_merchant(&mut self) {
         self.merchant = fixtures::merchant(&*self.store).await;
-        self.lease =
-            Some(lease(&*self.store, self.keeper.expect("the test holds the shards"), self.merchant).await);
+        self.take_the_shards().await;
         self.corridor("BRL", "USDC", "0.5").await;
     }
 
