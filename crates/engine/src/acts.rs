@@ -234,11 +234,11 @@ async fn decided(
     deed: &Deed,
     people: People,
 ) -> Result<Option<Advance>, ActError> {
-    let (mut case, corridor) = read(means, payment, version, deed).await?;
+    let (case, corridor) = read(means, payment, version, deed).await?;
     let told = case.questioned().map(|place| means.told(&case, place, corridor.as_deref()));
     let now = means.clock.now();
     // Judged before the provider is asked: an act that is not allowed has no effect anywhere.
-    let mut advance = Advance::acted(case.clone(), deed, told.as_ref(), now)?;
+    let advance = Advance::acted(case.clone(), deed, told.as_ref(), now)?;
     match doubts::settled(means, &case, deed.act).await? {
         Doubt::Stale => return Ok(None),
         Doubt::Contradicted if people == People::One => return Err(ActError::Contradicted),
@@ -268,40 +268,56 @@ async fn decided(
         && case.operations[place].operation.memory.status != OperationStatus::Returned
         && !case.operations[place].is_unsent()
     {
-        let memory = case.operations[place].operation.memory;
-        if memory.was_accepted && !memory.was_voided {
-            // Known before the provider hears of it: what it says from then on may be our own doing.
-            let Some(marked) = written(means, Advance::voids(case, place, now)).await? else {
-                return Ok(None);
-            };
-            case = marked;
-            advance = Advance::acted(case.clone(), deed, Some(told), now)?;
-        }
-        // A provider that hangs gives no word either: the operator hears of that, and a second person can
-        // speak.
-        let voided = timeout(means.answer_wait, means.voided(&case, place)).await;
-        let (verdict, report) = voided.unwrap_or((Seen::VoidFailed, None));
-        match (verdict, people) {
-            (Seen::Voided(Answer::Pending), _) => {
-                // That it has it is kept, whatever it forgets later.
-                let found = Seen::Found(Answer::Pending);
-                let told = Told { may_send: false, ..told.clone() };
-                let has_it = Advance::seen(case, place, found, report.as_ref(), &told, means.clock.now())?;
-                let kept = written(means, has_it).await?;
-                return kept.map_or(Ok(None), |_| Err(ActError::StillProcessing));
-            }
-            (Seen::Voided(Answer::Returned), _) if outcome.kind() != OperationKind::Conversion => {
-                advance.came_back(place, report.as_ref());
-            }
-            (verdict, People::One) if proves_nothing(verdict, memory) => return Err(ActError::Unconfirmed),
-            (verdict, People::Two) if proves_nothing(verdict, memory) => {}
-            _ => {
-                let word = (verdict, report.as_ref());
-                advance = Advance::confirmed(case, place, word, deed, told, means.clock.now())?;
-            }
-        }
+        return refuted(means, case, (place, told), advance, deed, people).await;
     }
     Ok(Some(advance))
+}
+
+/// What follows when an operator says that an operation was not done, and its provider is asked never to
+/// begin it: the act's own advance, or what the provider says.
+async fn refuted(
+    means: &Means,
+    mut case: Case,
+    (place, told): (usize, &Told<'_>),
+    mut acted: Advance,
+    deed: &Deed,
+    people: People,
+) -> Result<Option<Advance>, ActError> {
+    let memory = case.operations[place].operation.memory;
+    let is_conversion = case.operations[place].operation.request.kind() == OperationKind::Conversion;
+    if memory.was_accepted && !memory.was_voided {
+        // Known before the provider hears of it: what it says from then on may be our own doing.
+        let now = means.clock.now();
+        let Some(marked) = written(means, Advance::voids(case, place, now)).await? else {
+            return Ok(None);
+        };
+        case = marked;
+        acted = Advance::acted(case.clone(), deed, Some(told), now)?;
+    }
+    // A provider that hangs gives no word either: the operator hears of that, and a second person can speak.
+    let voided = timeout(means.answer_wait, means.voided(&case, place)).await;
+    let (verdict, report) = voided.unwrap_or((Seen::VoidFailed, None));
+    match (verdict, people) {
+        (Seen::Voided(Answer::Pending), _) => {
+            // That it has it is kept, whatever it forgets later.
+            let found = Seen::Found(Answer::Pending);
+            let told = Told { may_send: false, ..told.clone() };
+            let has_it = Advance::seen(case, place, found, report.as_ref(), &told, means.clock.now())?;
+            let kept = written(means, has_it).await?;
+            kept.map_or(Ok(None), |_| Err(ActError::StillProcessing))
+        }
+        (Seen::Voided(Answer::Returned), _) if !is_conversion => {
+            acted.came_back(place, report.as_ref());
+            Ok(Some(acted))
+        }
+        (verdict, People::One) if proves_nothing(verdict, memory) => Err(ActError::Unconfirmed),
+        (verdict, People::Two) if proves_nothing(verdict, memory) => Ok(Some(acted)),
+        _ => {
+            let word = (verdict, report.as_ref());
+            let confirmed = Advance::confirmed(case, place, word, deed, told, means.clock.now())?;
+            Ok(Some(confirmed))
+        }
+    }
 }
 
 /// Whether what came of a void leaves open what became of the operation: then people must say it.

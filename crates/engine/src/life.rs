@@ -11,6 +11,7 @@ use settle_domain::payment::QuoteRefusal;
 use settle_domain::provider::ProviderName;
 use settle_domain::seams::Clock;
 use settle_domain::time::Timestamp;
+use settle_provider::seen::Seen;
 use settle_provider::wire::QuoteRequest;
 use settle_store::{CorridorKey, ShardLease, Store, StoreError, StoreResult, StoredCorridor};
 use tokio::time::sleep;
@@ -225,15 +226,21 @@ impl Means {
     async fn look_up(&self, case: Case, place: usize) -> Result<Advance, LifeError> {
         let tracked = &case.operations[place];
         let (operation, instance) = (&tracked.operation, tracked.instance.as_deref());
-        let verdict = match self.providers.find(&operation.provider) {
+        let (word, is_answered) = match self.providers.find(&operation.provider) {
             Some(station) => {
                 station.capabilities().await;
                 let seen = station.look_up(operation.operation_id).await;
-                words::of_look_up(seen, &operation.request, case.promise_of(place).as_ref(), instance)
+                let is_answered = matches!(seen, Seen::Answered(_) | Seen::Absent(_));
+                let promise = case.promise_of(place);
+                (words::of_look_up(seen, &operation.request, promise.as_ref(), instance), is_answered)
             }
-            None => (Verdict::LookupFailed, None),
+            None => ((Verdict::LookupFailed, None), false),
         };
-        self.judge(case, place, verdict).await
+        let corridor = self.corridor(&case).await?;
+        let mut told = self.told(&case, place, corridor.as_deref());
+        // Another memory of its provider may never hear of it.
+        told.awaits_hint &= !is_answered || self.is_recent(&case);
+        Ok(self.judged(case, place, word, &told)?)
     }
 
     async fn void(&self, case: Case, place: usize) -> Result<Option<Advance>, LifeError> {

@@ -200,7 +200,7 @@ pub(super) async fn take_callback(
     if let Some(operation) = hinted(&state, &ids, &headers, body).await
         && let Err(fault) = hint(&state.means, &state.engine_wake, operation).await
     {
-        // The look-up comes by itself, only later.
+        // What is in flight is looked up by itself, only later; what has ended, when both sides are compared.
         tracing::warn!(%fault, operation = %operation.0, "a provider's hint was lost");
     }
     StatusCode::ACCEPTED

@@ -67,6 +67,11 @@ impl Advance {
         Ok(mark)
     }
 
+    /// Whoever has seen the payment before does not know what it is now.
+    pub(super) const fn mark_news(&mut self) {
+        self.case.news_version = self.seen + 1;
+    }
+
     pub(super) fn write_step(
         &mut self,
         from: Option<PaymentState>,

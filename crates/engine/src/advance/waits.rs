@@ -33,9 +33,11 @@ impl Advance {
         self.case.due_at = if self.case.hinted().is_some() { Some(self.now) } else { watched_at };
     }
 
-    /// The engine looks again after a wait, and soon: nobody knows what became of an operation.
-    pub(super) fn wait_in_doubt(&mut self, waits: Backoff) {
-        self.wait(waits.within(DOUBT_WAIT_MAX));
+    /// The engine looks again after a wait, and soon if nobody knows what became of the operation that the
+    /// payment waits for.
+    pub(super) fn wait_for_awaited(&mut self, waits: Backoff) {
+        let is_in_doubt = self.case.awaited().is_some_and(|place| self.is_in_doubt(place));
+        self.wait(if is_in_doubt { waits.within(DOUBT_WAIT_MAX) } else { waits });
     }
 
     /// Whether the engine has nothing to do for the payment but to look.
@@ -48,7 +50,7 @@ impl Advance {
     }
 
     /// Whether nobody knows what became of an operation, and no person was called yet.
-    pub(super) fn is_in_doubt(&self, place: usize) -> bool {
+    fn is_in_doubt(&self, place: usize) -> bool {
         let status = self.case.operations[place].operation.memory.status;
         matches!(status, OperationStatus::Prepared | OperationStatus::Unknown)
             && !matches!(self.case.payment.state, PaymentState::NeedsReview(_))

@@ -8,7 +8,7 @@ use settle_domain::quote::{FixedSide, Quote};
 use settle_domain::quoting::{FrozenQuote, ProviderQuote, Split};
 use settle_domain::time::Timestamp;
 
-use super::Errand;
+use super::errand::Errand;
 
 /// What came in, in the store.
 #[derive(Debug, Serialize, Deserialize)]

@@ -22,7 +22,8 @@ use crate::case::Case;
 use crate::words;
 
 /// How long silence holds back what another provider is to do, or what goes out in the place of something
-/// that was given up long ago: people have decided, and no answer may ever come.
+/// that was given up long ago: people have decided, and no answer may ever come. So long, too, holds what one
+/// memory of a provider hinted at, and another answers for.
 const SILENCE_MAX: Duration = Duration::from_hours(1);
 
 /// The operations that are asked about before something goes out in their place: none if nothing does.
@@ -135,7 +136,7 @@ impl Means {
         case.payment.provider.is_none() || case.is_own(place) || self.is_recent(case)
     }
 
-    fn is_recent(&self, case: &Case) -> bool {
+    pub(super) fn is_recent(&self, case: &Case) -> bool {
         self.clock.now() < case.changed_at.plus(SILENCE_MAX)
     }
 

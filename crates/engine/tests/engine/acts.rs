@@ -241,8 +241,6 @@ async fn so_little_that_no_rate_can_tell_it_was_not_bought(scratch: ScratchStore
     assert_eq!(fault.to_string(), "amount: is too little for what was sold");
 }
 
-/// An operator acts on what it saw before two look-ups that told nothing new; not on what it saw before the
-/// payment came under review, nor on what nobody has seen yet.
 /// Its answer was lost. Had it forgotten the payout later, that it once had it would be all that is known.
 async fn what_a_provider_is_at_is_kept_although_the_act_does_nothing(scratch: ScratchStore) {
     let world = World::new(scratch).await;
@@ -257,6 +255,8 @@ async fn what_a_provider_is_at_is_kept_although_the_act_does_nothing(scratch: Sc
     world.assert_completed_once(payment).await;
 }
 
+/// An operator acts on what it saw before two look-ups that told nothing new; not on what it saw before the
+/// payment came under review, nor on what nobody has seen yet.
 async fn looking_it_up_again_does_not_refuse_an_act(scratch: ScratchStore) {
     let world = World::new(scratch).await;
     let payment = world.paying(&[Lie::Short]).await;

@@ -27,6 +27,8 @@ settle_testing::on_both_stores! {
     a_late_conversion_is_judged_by_its_own_quote,
     the_payout_that_was_made_is_the_one_that_a_person_speaks_of,
     of_two_that_were_made_the_one_that_did_not_come_back_counts,
+    a_refund_that_was_made_counts_when_the_payout_came_back,
+    money_that_went_out_outweighs_a_conversion_when_other_money_came_back,
     what_was_paid_to_the_first_destination_is_recorded_there,
     nobody_says_that_something_else_was_bought_than_the_books_have,
     what_its_provider_never_got_is_cancelled,
@@ -161,6 +163,52 @@ async fn of_two_that_were_made_the_one_that_did_not_come_back_counts(scratch: Sc
     for account in [Account::Astray, Account::HouseLoss] {
         assert_eq!(world.balance(account, "USDC").await, "0.000000", "{account}");
     }
+    assert_books_agree(&world).await;
+}
+
+/// The payout was refused and the refund too, and both were made all the same; then the payout comes back.
+async fn a_refund_that_was_made_counts_when_the_payout_came_back(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.lies(Asked::Refund, &[Lie::Flip(0)]);
+    let payment = world.paying(&[Lie::Flip(1)]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    act_now(&world, payment, Act::Refund, People::One).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    assert_eq!(hinted(&world, payment, 1).await, StateName::NeedsReview);
+    assert_eq!(hinted(&world, payment, 2).await, StateName::NeedsReview);
+    world.desk.returns(Asked::Payout);
+    hinted(&world, payment, 1).await;
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    assert_eq!(case.payment.late, Some(Late { kind: OperationKind::Refund, moved: true }));
+    act_now(&world, payment, Act::Resolve(Outcome::Refunded), People::One).await.unwrap();
+    assert_eq!(world.row(payment).await.standing.state, StateName::Refunded);
+    for (account, asset) in
+        [(Account::Astray, "USDC"), (Account::Astray, "BRL"), (Account::HouseLoss, "USDC")]
+    {
+        let balance = world.balance(account, asset).await;
+        assert!(balance.starts_with("0.00"), "{account} {asset}: {balance}");
+    }
+    assert_books_agree(&world).await;
+}
+
+/// The conversion and two refunds were refused, and made all the same; then the first refund comes back.
+async fn money_that_went_out_outweighs_a_conversion_when_other_money_came_back(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    world.desk.lies(Asked::Conversion, &[Lie::Flip(2)]);
+    world.desk.lies(Asked::Refund, &[Lie::Flip(1), Lie::Flip(0)]);
+    let payment = world.paying(&[]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    for _ in 0..2 {
+        act_now(&world, payment, Act::Refund, People::One).await.unwrap();
+        assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    }
+    for place in 0..3 {
+        assert_eq!(hinted(&world, payment, place).await, StateName::NeedsReview);
+    }
+    world.desk.gives_back(world.operations(payment).await[1].operation_id.0);
+    hinted(&world, payment, 1).await;
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    assert_eq!(case.payment.late, Some(Late { kind: OperationKind::Refund, moved: true }));
     assert_books_agree(&world).await;
 }
 

@@ -1,13 +1,16 @@
 //! A provider's hint makes the engine look, also at what has ended, and once.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use settle_domain::ledger::Account;
-use settle_domain::operation::OperationStatus;
+use settle_domain::operation::{Answer, OperationStatus, Refusal, RefusalCode, Seen, Window};
 use settle_domain::payment::{Act, StateName};
 use settle_domain::reason::Blocked;
+use settle_domain::seams::Clock;
 use settle_engine::acts::hint;
-use settle_engine::advance::Advance;
+use settle_engine::advance::{Advance, Told};
+use settle_engine::writer::Written;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
 
@@ -21,6 +24,8 @@ settle_testing::on_both_stores! {
     a_refused_payout_that_was_made_stops_the_next_when_the_provider_hints_at_it,
     nothing_goes_out_before_the_provider_tells_what_it_hinted_at,
     nothing_is_sent_again_before_the_provider_tells_what_it_hinted_at,
+    an_answer_to_a_send_is_not_what_was_hinted_at,
+    what_one_memory_hinted_at_and_another_answers_for_is_not_waited_for_long,
     a_hint_is_kept_although_somebody_changes_the_payment,
     what_a_provider_hinted_at_and_does_not_tell_is_not_asked_for_ever,
     hints_without_news_cost_one_look,
@@ -95,13 +100,51 @@ async fn nothing_is_sent_again_before_the_provider_tells_what_it_hinted_at(scrat
     hint(&world.means, &world.wake, world.operations(payment).await[1].operation_id).await.unwrap();
     let sends = world.desk.sends();
     world.desk.silent(true);
-    world.go_when_due(payment).await;
+    for _ in 0..9 {
+        let due_at = world.go_when_due(payment).await.standing.due_at.unwrap();
+        assert!(due_at <= world.clock.now().plus(Duration::from_mins(1)), "nobody knows of the second");
+    }
     world.desk.silent(false);
     assert_eq!(world.go_when_due(payment).await.standing.state, StateName::PayingOut);
     assert_eq!(world.desk.sends(), sends, "the first is asked about before the second is sent again");
     assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview);
     assert_eq!((world.desk.executed(Asked::Payout).len(), world.desk.sends()), (1, sends));
     assert_books_agree(&world).await;
+}
+
+/// The answer to the send is older than the hint.
+async fn an_answer_to_a_send_is_not_what_was_hinted_at(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Flip(0)]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    hint(&world.means, &world.wake, world.operations(payment).await[1].operation_id).await.unwrap();
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    let (window, waits) = (Window::Open, world.means.waits);
+    let told = Told { window, corridor: None, instance: None, may_send: true, awaits_hint: true, waits };
+    let refused = Seen::Answered(Answer::Refused(Refusal::of(RefusalCode::PayoutRefused)));
+    let answered = Advance::seen(case, 1, refused, None, &told, world.clock.now()).unwrap();
+    assert_eq!(world.writer.write(answered, world.lease).await.unwrap(), Written::Done);
+    world.go_when_due(payment).await;
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Succeeded, "it is asked about");
+}
+
+/// A refused payout is hinted at once more, by what its provider's first memory had sent.
+async fn what_one_memory_hinted_at_and_another_answers_for_is_not_waited_for_long(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Refuse]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    do_by_hand(&world, payment, Act::Retry).await;
+    world.desk.forget("two");
+    hint(&world.means, &world.wake, world.operations(payment).await[1].operation_id).await.unwrap();
+    let (sends, began) = (world.desk.sends(), world.clock.now());
+    while world.clock.now() < began.plus(Duration::from_mins(55)) {
+        world.go_when_due(payment).await;
+        assert_eq!(world.desk.sends(), sends, "people have an hour to look");
+    }
+    while world.clock.now() < began.plus(Duration::from_mins(70)) && world.desk.sends() == sends {
+        world.go_when_due(payment).await;
+    }
+    world.assert_completed_once(payment).await;
 }
 
 /// The hint has read the payment, and something else is written first.

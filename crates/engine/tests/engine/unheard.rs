@@ -11,7 +11,7 @@ use settle_domain::payment::{Act, Flag, Outcome, StateName};
 use settle_domain::seams::SeededEntropy;
 use settle_engine::acts::{People, hint};
 use settle_engine::advance::{Advance, Told};
-use settle_engine::life::live;
+use settle_engine::life::{Errands, errands, live};
 use settle_engine::writer::{Writer, Written};
 use settle_outbox::wake::Wake;
 use settle_outbox::{Faults, Outbox};
@@ -27,8 +27,11 @@ use crate::world::{World, at};
 settle_testing::on_both_stores! {
     a_refusal_is_heard_before_the_provider_takes_it_back,
     a_payment_hears_the_last_word_on_what_it_waits_for,
+    what_came_back_before_its_payment_heard_of_it_is_not_completed,
+    who_says_what_is_on_record_already_is_named_with_the_evidence,
     an_expired_quote_is_still_one_when_its_shard_changes_hands,
     news_that_the_database_refuses_are_asked_for_again,
+    news_that_the_database_refuses_keep_nobody_from_what_is_in_flight,
 }
 
 /// The shard changes hands while a send of this kind is under way.
@@ -97,6 +100,49 @@ async fn a_payment_hears_the_last_word_on_what_it_waits_for(scratch: ScratchStor
     assert_books_agree(&world).await;
 }
 
+async fn what_came_back_before_its_payment_heard_of_it_is_not_completed(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    go_until_the_shard_is_lost(&world, payment, Asked::Payout).await;
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Succeeded, "it is on record");
+    world.desk.returns(Asked::Payout);
+    world.take_the_shards().await;
+    look_at_the_payout(&world, payment).await;
+    assert_eq!(world.row(payment).await.standing.state, StateName::NeedsReview);
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Returned);
+    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::One).await.unwrap();
+    act_now(&world, payment, Act::Retry, People::One).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed);
+    assert_eq!(world.settled().await, 1);
+    assert_books_agree(&world).await;
+}
+
+/// The database refuses the step that the refusal makes, and an operator makes it before the engine does.
+async fn who_says_what_is_on_record_already_is_named_with_the_evidence(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Refuse]).await;
+    let refuses = with_refusals(&mut world);
+    world.desk.keep_back(Some(Asked::Payout));
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    {
+        let mut lived = pin!(live(&world.means, case, world.lease()));
+        tokio::select! {
+            lived = &mut lived => panic!("it waits for the provider: {lived:?}"),
+            () = world.desk.until(|desk| desk.sends() == 2) => {}
+        }
+        refuses.once();
+        world.desk.keep_back(None);
+        lived.await.unwrap();
+    }
+    assert_eq!(world.row(payment).await.standing.state, StateName::NeedsReview);
+    assert_eq!(world.operations(payment).await[1].status, OperationStatus::Refused);
+    act_now(&world, payment, Act::Resolve(Outcome::NotPaid), People::One).await.unwrap();
+    assert_eq!(world.row(payment).await.standing.state, StateName::Failed);
+    let notes = world.notes(payment).await;
+    assert_eq!(notes.iter().filter(|note| note.contains("the bank's statement")).count(), 1, "{notes:?}");
+    assert_books_agree(&world).await;
+}
+
 async fn an_expired_quote_is_still_one_when_its_shard_changes_hands(scratch: ScratchStore) {
     let mut world = World::new(scratch).await;
     world.corridor("BRL", "USDC", "0").await;
@@ -111,6 +157,12 @@ async fn an_expired_quote_is_still_one_when_its_shard_changes_hands(scratch: Scr
 
 /// A database that refuses so many commits.
 struct Refuses(AtomicUsize);
+
+impl Refuses {
+    fn once(&self) {
+        self.0.store(1, Ordering::Relaxed);
+    }
+}
 
 impl Faults for Refuses {
     fn begins(&self) -> StoreResult<()> {
@@ -130,6 +182,16 @@ impl Faults for Refuses {
     }
 }
 
+/// From now on the database refuses so many commits of the engine as are asked for.
+fn with_refusals(world: &mut World) -> Arc<Refuses> {
+    let entropy = Arc::new(SeededEntropy::new(20_261_119));
+    let outbox = Outbox::of_service(world.store.share(), Wake::default(), world.clock.clone(), entropy);
+    let refuses = Arc::new(Refuses(AtomicUsize::new(0)));
+    let outbox = outbox.with_faults(refuses.clone());
+    world.means.writer = Writer::start(outbox, world.wake.clone(), world.clock.clone());
+    refuses
+}
+
 /// The payout was refused, and made all the same after an operator had looked.
 async fn news_that_the_database_refuses_are_asked_for_again(scratch: ScratchStore) {
     let mut world = World::new(scratch).await;
@@ -138,10 +200,7 @@ async fn news_that_the_database_refuses_are_asked_for_again(scratch: ScratchStor
     do_by_hand(&world, payment, Act::Retry).await;
     let payout = world.operations(payment).await[1].operation_id;
     hint(&world.means, &world.wake, payout).await.unwrap();
-    let entropy = Arc::new(SeededEntropy::new(20_261_119));
-    let outbox = Outbox::of_service(world.store.share(), Wake::default(), world.clock.clone(), entropy);
-    let refuses = Arc::new(Refuses(AtomicUsize::new(1)));
-    world.means.writer = Writer::start(outbox.with_faults(refuses), world.wake.clone(), world.clock.clone());
+    with_refusals(&mut world).once();
     assert_eq!(world.go(payment).await.standing.state, StateName::NeedsReview);
     world.go_when_due(payment).await;
     let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
@@ -149,5 +208,26 @@ async fn news_that_the_database_refuses_are_asked_for_again(scratch: ScratchStor
     assert_eq!(world.balance(Account::Astray, "USDC").await, "181.149631");
     act_now(&world, payment, Act::Resolve(Outcome::Paid), People::One).await.unwrap();
     world.assert_completed_once(payment).await;
+    assert_books_agree(&world).await;
+}
+
+/// The second payout is in flight when the first turns out to have been made.
+async fn news_that_the_database_refuses_keep_nobody_from_what_is_in_flight(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Flip(1), Lie::Dropped]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    do_by_hand(&world, payment, Act::Retry).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut);
+    let payout = world.operations(payment).await[1].operation_id;
+    hint(&world.means, &world.wake, payout).await.unwrap();
+    with_refusals(&mut world).once();
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview);
+    for place in [2, 1] {
+        let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+        assert_eq!(errands(&case), Errands::LookUp(place), "in turn");
+        world.go_when_due(payment).await;
+    }
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    assert_eq!(case.payment.late, Some(Late { kind: OperationKind::Payout, moved: true }));
     assert_books_agree(&world).await;
 }
