@@ -74,7 +74,7 @@ impl OperationStatus {
         }
     }
 
-    /// Whether the payment has gone on without it: it counts as not done.
+    /// Whether it counts as not done: another one may take its place.
     #[must_use]
     pub const fn is_closed(self) -> bool {
         matches!(self, Self::Refused | Self::GivenUp)

@@ -105,7 +105,7 @@ impl Advance {
     pub fn waits(case: Case, blocked: Option<Blocked>, waits: Backoff, now: Timestamp) -> Advance {
         let mut advance = Advance::of(case, Actor::Engine, now);
         advance.case.payment.blocked = blocked;
-        advance.wait(waits);
+        advance.wait_for_awaited(waits);
         advance
     }
 
@@ -203,8 +203,9 @@ impl Advance {
         now: Timestamp,
     ) -> Result<Advance, Stuck> {
         let mut advance = Advance::of(case, Actor::Engine, now);
+        let mut is_awaited = true;
         if let Some((place, seen, report, told)) = learnt {
-            let is_awaited = advance.case.awaited() == Some(place);
+            is_awaited = advance.case.awaited() == Some(place);
             let tracked = &mut advance.case.operations[place];
             if is_awaited {
                 advance.rule(place, seen, report, told);
@@ -215,8 +216,8 @@ impl Advance {
             }
         }
         advance.step(PaymentEvent::StepFailed, None, None)?;
-        if advance.case.hinted().is_some() && advance.case.awaited().is_some() {
-            // What the payment waits for is asked about first, and then both in turn.
+        if !is_awaited && advance.case.hinted().is_some() && advance.case.awaited().is_some() {
+            // What the payment waits for has its turn now, and then both in turn.
             advance.case.payment.blocked = Some(Blocked::ProviderUnavailable);
         }
         advance.wait(waits);

@@ -258,7 +258,8 @@ impl Case {
         })
     }
 
-    /// An operation that has ended, and that its provider hinted at since it last answered a look-up.
+    /// An operation that has ended, and that its provider is asked about again: it hinted at it since it last
+    /// answered a look-up, or its answer could not be recorded.
     #[must_use]
     pub fn hinted(&self) -> Option<usize> {
         self.operations.iter().position(Tracked::is_hinted)

@@ -238,9 +238,16 @@ impl Means {
         };
         let corridor = self.corridor(&case).await?;
         let mut told = self.told(&case, place, corridor.as_deref());
-        // Another memory of its provider may never hear of it.
-        told.awaits_hint &= !is_answered || self.is_recent(&case);
-        Ok(self.judged(case, place, word, &told)?)
+        // Another memory of its provider may never hear of it, and a provider that is not asked next may be
+        // gone.
+        let may_tell = !is_answered && self.is_next(&case, place).await?;
+        told.awaits_hint &= may_tell || self.is_recent(&case);
+        let advance = self.judged(case.clone(), place, word, &told)?;
+        if matches!(advance.follow, Follow::Send(_)) {
+            // What goes out again may go out in the place of what was given up, as at the first time.
+            return Ok(self.look_before_send(&case).await?.unwrap_or(advance));
+        }
+        Ok(advance)
     }
 
     async fn void(&self, case: Case, place: usize) -> Result<Option<Advance>, LifeError> {

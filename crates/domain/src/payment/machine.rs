@@ -71,7 +71,7 @@ pub fn transition(standing: &Standing, event: PaymentEvent) -> Result<Transition
         PaymentEvent::ConversionSkipped => standing.conversion_skipped(),
         PaymentEvent::PayoutPrepared => standing.payout_prepared(),
         PaymentEvent::Operation(kind, news) => standing.operation(kind, news),
-        PaymentEvent::StepFailed => standing.step_failed(),
+        PaymentEvent::StepFailed => Some(standing.step_failed()),
         PaymentEvent::Operator(act) => standing.act(act),
     };
     changed.ok_or_else(|| standing.refusal())
@@ -118,20 +118,20 @@ impl Standing {
         (self.state == PaymentState::Converted).then_some(paying_out)
     }
 
-    /// Our own fault: a person must look, and everybody else goes on.
-    fn step_failed(&self) -> Option<Transition> {
+    /// Our own fault: a person must look, and everybody else goes on. What has ended stays as it is.
+    fn step_failed(&self) -> Transition {
         let to = match self.state {
             PaymentState::Received | PaymentState::Quoted => Review::Halted(Held::Incoming),
             PaymentState::Converted => Review::Halted(Held::Outgoing),
             PaymentState::Converting => Review::Conversion,
             PaymentState::PayingOut => Review::Payout,
             PaymentState::Refunding(held) => Review::Refund(held),
-            PaymentState::NeedsReview(_) => return Some(self.stays()),
-            PaymentState::Completed { .. } | PaymentState::Failed(_) | PaymentState::Refunded { .. } => {
-                return None;
-            }
+            PaymentState::NeedsReview(_)
+            | PaymentState::Completed { .. }
+            | PaymentState::Failed(_)
+            | PaymentState::Refunded { .. } => return self.stays(),
         };
-        Some(self.to(PaymentState::NeedsReview(to)).because(Reason::UnexpectedFailure))
+        self.to(PaymentState::NeedsReview(to)).because(Reason::UnexpectedFailure)
     }
 }
 

@@ -61,7 +61,8 @@ impl Tracked {
     }
 
     /// Whether its provider may have news of it although it has ended: done, it can come back; refused, it
-    /// can be done after all. What was given up is looked up anyway.
+    /// can be done after all. What was given up is looked up for some time anyway, and before anything is
+    /// sent.
     #[must_use]
     pub const fn can_be_hinted(&self) -> bool {
         matches!(self.operation.memory.status, OperationStatus::Succeeded | OperationStatus::Refused)

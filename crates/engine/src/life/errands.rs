@@ -50,9 +50,9 @@ pub fn errands(case: &Case) -> Errands {
     }
 }
 
-/// Whether the payment waits for an operation that was sent.
+/// Whether the payment waits for an operation that was sent: its turn sends nothing before it was looked up.
 fn is_in_flight(case: &Case) -> bool {
-    case.awaited().is_some_and(|place| case.operations[place].errand != Errand::Send)
+    case.awaited().is_some_and(|place| !matches!(errand(case, place), Errands::Resend(_)))
 }
 
 fn errand(case: &Case, place: usize) -> Errands {

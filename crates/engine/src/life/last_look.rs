@@ -1,4 +1,4 @@
-//! A last look before something goes out in the place of what people gave up.
+//! A last look before something goes out, or again, in the place of what people gave up.
 //!
 //! Two people may give up an operation whose provider is silent, and let another go out in its place. The
 //! engine sends that once the provider is back, and the provider can then tell what became of the first.
@@ -26,11 +26,8 @@ use crate::words;
 /// memory of a provider hinted at, and another answers for.
 const SILENCE_MAX: Duration = Duration::from_hours(1);
 
-/// The operations that are asked about before something goes out in their place: none if nothing does.
+/// The operations that are asked about before something goes out in their place.
 fn looks(case: &Case) -> Vec<usize> {
-    if !begins(case) {
-        return Vec::new();
-    }
     let is_moot = |place: &usize| {
         let kind = case.operations[*place].operation.request.kind();
         is_bought(case.payment.state) && kind == OperationKind::Conversion
@@ -59,13 +56,19 @@ const fn is_silence(seen: &Seen<wire::Operation>) -> bool {
 
 /// Once what was bought is held, another conversion changes nothing of what goes out.
 const fn is_bought(state: PaymentState) -> bool {
-    matches!(state, PaymentState::Converted | PaymentState::Refunding(Held::Outgoing))
+    use PaymentState::{Converted, PayingOut, Refunding};
+    matches!(state, Converted | PayingOut | Refunding(Held::Outgoing))
 }
 
 impl Means {
+    /// The last look before an operation begins that nobody has seen yet.
+    pub(super) async fn last_look(&self, case: &Case) -> Result<Option<Advance>, LifeError> {
+        if begins(case) { self.look_before_send(case).await } else { Ok(None) }
+    }
+
     /// What follows if something that was given up has moved after all, or if its provider does not answer
     /// yet. `None` if nothing stands in the way. An answer that says nothing does not: people have decided.
-    pub(super) async fn last_look(&self, case: &Case) -> Result<Option<Advance>, LifeError> {
+    pub(super) async fn look_before_send(&self, case: &Case) -> Result<Option<Advance>, LifeError> {
         let places = looks(case);
         if places.is_empty() {
             return Ok(None);
@@ -108,7 +111,8 @@ impl Means {
             return Ok(None);
         }
         let next = self.next_provider(case).await?;
-        let given_up = looks(case).into_iter().filter(|place| self.waits_for(case, *place, next.as_ref()));
+        let given_up = if begins(case) { looks(case) } else { Vec::new() };
+        let given_up = given_up.into_iter().filter(|place| self.waits_for(case, *place, next.as_ref()));
         let awaited = case.hinted().into_iter().chain(given_up);
         let mut operations = awaited.map(|place| &case.operations[place].operation);
         Ok(operations.find(|operation| self.providers.find(&operation.provider).is_some()))
@@ -134,6 +138,12 @@ impl Means {
     /// provider not for long. A payment that is bound to nobody may be bound to this one next.
     pub(super) fn holds_back_for(&self, case: &Case, place: usize) -> bool {
         case.payment.provider.is_none() || case.is_own(place) || self.is_recent(case)
+    }
+
+    /// Whether an operation is of the provider that the payment is bound to, or will be.
+    pub(super) async fn is_next(&self, case: &Case, place: usize) -> StoreResult<bool> {
+        let next = self.next_provider(case).await?;
+        Ok(next.as_ref() == Some(&case.operations[place].operation.provider))
     }
 
     pub(super) fn is_recent(&self, case: &Case) -> bool {

@@ -6,7 +6,7 @@ use settle_domain::ids::PaymentId;
 use settle_domain::operation::OperationStatus;
 use settle_domain::payment::{Act, Outcome, StateName};
 use settle_domain::reason::Blocked;
-use settle_engine::acts::{ActError, People};
+use settle_engine::acts::{ActError, People, hint};
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
 
@@ -27,6 +27,7 @@ settle_testing::on_both_stores! {
     nobody_alone_sends_again_what_only_people_gave_up,
     what_went_out_after_all_is_not_paid_back_when_the_provider_is_there_again,
     what_people_gave_up_is_looked_up_before_another_is_sent,
+    what_people_gave_up_is_looked_up_before_another_is_sent_again,
     a_refund_that_was_given_up_is_looked_up_before_the_payout_too,
     what_was_never_sent_is_voided_by_one_person,
 }
@@ -236,6 +237,23 @@ async fn what_people_gave_up_is_looked_up_before_another_is_sent(scratch: Scratc
     assert_eq!(world.go(payment).await.standing.state, StateName::Completed);
     assert_eq!(world.desk.look_ups(), look_ups + 1, "its provider does not know it");
     assert_eq!((world.desk.executed(Asked::Payout).len(), world.settled().await), (1, 1));
+    assert_books_agree(&world).await;
+}
+
+/// The first payout's request arrives when the second may be on its way, and its provider hints at it.
+async fn what_people_gave_up_is_looked_up_before_another_is_sent_again(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Late, Lie::Dropped]).await;
+    world.go(payment).await;
+    give_up_in_silence(&world, payment).await;
+    act_now(&world, payment, Act::Retry, People::Two).await.unwrap();
+    world.desk.deaf(false);
+    world.desk.silent(false);
+    assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut, "its provider does not know it");
+    let (sends, payout) = (world.desk.sends(), world.operations(payment).await[1].operation_id);
+    hint(&world.means, &world.wake, payout).await.unwrap();
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview);
+    assert_eq!((world.desk.executed(Asked::Payout), world.desk.sends()), (vec![payout.0], sends));
     assert_books_agree(&world).await;
 }
 

@@ -10,6 +10,7 @@ use settle_domain::reason::Blocked;
 use settle_domain::seams::Clock;
 use settle_engine::acts::hint;
 use settle_engine::advance::{Advance, Told};
+use settle_engine::life::{Errands, errands};
 use settle_engine::writer::Written;
 use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
@@ -24,6 +25,8 @@ settle_testing::on_both_stores! {
     a_refused_payout_that_was_made_stops_the_next_when_the_provider_hints_at_it,
     nothing_goes_out_before_the_provider_tells_what_it_hinted_at,
     nothing_is_sent_again_before_the_provider_tells_what_it_hinted_at,
+    what_waits_to_be_sent_again_is_looked_up_while_a_hint_is_not_answered,
+    what_a_former_provider_hinted_at_holds_a_payment_back_for_an_hour,
     an_answer_to_a_send_is_not_what_was_hinted_at,
     what_one_memory_hinted_at_and_another_answers_for_is_not_waited_for_long,
     a_hint_is_kept_although_somebody_changes_the_payment,
@@ -110,6 +113,53 @@ async fn nothing_is_sent_again_before_the_provider_tells_what_it_hinted_at(scrat
     assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview);
     assert_eq!((world.desk.executed(Asked::Payout).len(), world.desk.sends()), (1, sends));
     assert_books_agree(&world).await;
+}
+
+/// The second payout may be on its way; a pause keeps it from being sent again.
+async fn what_waits_to_be_sent_again_is_looked_up_while_a_hint_is_not_answered(scratch: ScratchStore) {
+    let world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Refuse, Lie::Dropped]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    do_by_hand(&world, payment, Act::Retry).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut);
+    world.means.providers.all().for_each(|desk| desk.pause(true));
+    world.go_when_due(payment).await;
+    hint(&world.means, &world.wake, world.operations(payment).await[1].operation_id).await.unwrap();
+    world.desk.silent(true);
+    let mut looks = Vec::new();
+    for _ in 0..4 {
+        let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+        looks.push(errands(&case));
+        world.go_when_due(payment).await;
+    }
+    let (first, second) = (Errands::LookUp(1), Errands::LookUp(2));
+    assert_eq!(looks, [second, first, second, first], "in turn");
+}
+
+/// The first provider has refused, hints that it did it after all, and is gone.
+async fn what_a_former_provider_hinted_at_holds_a_payment_back_for_an_hour(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    world.corridor("BRL", "USDC", "0").await;
+    world.desk.lies(Asked::Conversion, &[Lie::Refuse]);
+    let payment = world.receive(world.order("pix", "USDC")).await.unwrap();
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    world.corridor_of(world.merchant, "other", ("BRL", "USDC"), "0").await;
+    world.restart();
+    world.desk.silent(true);
+    do_by_hand(&world, payment, Act::Retry).await;
+    hint(&world.means, &world.wake, world.operations(payment).await[0].operation_id).await.unwrap();
+    let began = world.clock.now();
+    while world.clock.now() < began.plus(Duration::from_mins(55)) {
+        let standing = world.go_when_due(payment).await.standing;
+        assert_eq!((standing.state, standing.provider), (StateName::Received, None), "it may have been done");
+    }
+    while world.clock.now() < began.plus(Duration::from_mins(70)) {
+        if world.go_when_due(payment).await.standing.state == StateName::Completed {
+            break;
+        }
+    }
+    assert_eq!(world.row(payment).await.standing.state, StateName::Completed);
+    assert_eq!(world.other_desk.executed(Asked::Conversion).len(), 1);
 }
 
 /// The answer to the send is older than the hint.

@@ -32,6 +32,8 @@ settle_testing::on_both_stores! {
     an_expired_quote_is_still_one_when_its_shard_changes_hands,
     news_that_the_database_refuses_are_asked_for_again,
     news_that_the_database_refuses_keep_nobody_from_what_is_in_flight,
+    an_outcome_that_the_database_refuses_keeps_nobody_from_what_was_hinted_at,
+    what_came_back_after_the_end_is_asked_for_again_when_the_database_refuses_it,
 }
 
 /// The shard changes hands while a send of this kind is under way.
@@ -229,5 +231,45 @@ async fn news_that_the_database_refuses_keep_nobody_from_what_is_in_flight(scrat
     }
     let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
     assert_eq!(case.payment.late, Some(Late { kind: OperationKind::Payout, moved: true }));
+    assert_books_agree(&world).await;
+}
+
+/// The second payout is in flight when the first is hinted at, and its outcome is not recorded.
+async fn an_outcome_that_the_database_refuses_keeps_nobody_from_what_was_hinted_at(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Refuse, Lie::Pending]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Failed);
+    do_by_hand(&world, payment, Act::Retry).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::PayingOut);
+    world.go_when_due(payment).await;
+    let payout = world.operations(payment).await[1].operation_id;
+    world.desk.silent(true);
+    hint(&world.means, &world.wake, payout).await.unwrap();
+    world.go(payment).await;
+    world.desk.silent(false);
+    with_refusals(&mut world).once();
+    assert_eq!(world.go_when_due(payment).await.standing.state, StateName::NeedsReview);
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    assert_eq!(errands(&case), Errands::LookUp(1), "in turn");
+    world.go_when_due(payment).await;
+    world.go_when_due(payment).await;
+    world.assert_completed_once(payment).await;
+    assert_books_agree(&world).await;
+}
+
+async fn what_came_back_after_the_end_is_asked_for_again_when_the_database_refuses_it(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    let payment = world.paying(&[]).await;
+    assert_eq!(world.go(payment).await.standing.state, StateName::Completed);
+    world.desk.returns(Asked::Payout);
+    let payout = world.operations(payment).await[1].operation_id;
+    hint(&world.means, &world.wake, payout).await.unwrap();
+    with_refusals(&mut world).once();
+    let standing = world.go(payment).await.standing;
+    assert_eq!(standing.state, StateName::Completed);
+    assert!(standing.due_at > Some(world.means.clock.now()), "not at once");
+    world.go_when_due(payment).await;
+    let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
+    assert_eq!(case.payment.flag(), Some(Flag::Returned));
     assert_books_agree(&world).await;
 }

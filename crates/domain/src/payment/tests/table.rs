@@ -41,11 +41,15 @@ paying_out | step_failed | needs_review payout | unexpected_failure | None
 completed | payout_returned | completed returned | - | Return(Payout)
 completed | returned | completed returned | - | Return(Payout)
 completed returned | payout_returned | completed returned | - | None
+completed | step_failed | completed | - | None
+completed returned | step_failed | completed returned | - | None
 
 failed incoming | retry | received | - | None
 failed incoming | refund | refunding incoming | - | BeginRefund(Incoming)
 failed outgoing | retry | converted | - | None
 failed outgoing | refund | refunding outgoing | - | BeginRefund(Outgoing)
+failed incoming | step_failed | failed incoming | - | None
+failed outgoing | step_failed | failed outgoing | - | None
 
 refunding incoming | refund_succeeded | refunded | - | Refund(Incoming)
 refunding incoming | refund_refused | failed incoming | payout_refused | AbandonRefund(Incoming)
@@ -64,6 +68,8 @@ refunding outgoing | step_failed | needs_review refund outgoing | unexpected_fai
 refunded | refund_returned | refunded returned | - | Return(Refund)
 refunded | returned | refunded returned | - | Return(Refund)
 refunded returned | refund_returned | refunded returned | - | None
+refunded | step_failed | refunded | - | None
+refunded returned | step_failed | refunded returned | - | None
 
 needs_review conversion | conversion_succeeded | converted | - | Convert
 needs_review conversion | conversion_refused | failed incoming | conversion_refused | AbandonConversion
