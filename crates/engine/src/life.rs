@@ -238,8 +238,7 @@ impl Means {
         };
         let corridor = self.corridor(&case).await?;
         let mut told = self.told(&case, place, corridor.as_deref());
-        // Another memory of its provider may never hear of it, and a provider that is not asked next may be
-        // gone.
+        // Another memory may never hear of it, and a provider that is not asked next may be gone.
         let may_tell = !is_answered && self.is_next(&case, place).await?;
         told.awaits_hint &= may_tell || self.is_recent(&case);
         let advance = self.judged(case.clone(), place, word, &told)?;
@@ -360,6 +359,9 @@ impl Means {
                 Err(fault) if matches!(*fault, StoreError::Unavailable(_)) => {
                     let cause = std::error::Error::source(&*fault).map(ToString::to_string);
                     tracing::warn!(%fault, cause, ?wait, "a step of a payment was not written");
+                    if last_look::is_outdated(&advance) {
+                        return Ok(None);
+                    }
                     sleep(wait).await;
                     wait = (2 * wait).min(WRITE_WAIT_MAX);
                     continue;

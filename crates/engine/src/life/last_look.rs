@@ -17,7 +17,7 @@ use settle_provider::wire;
 use settle_store::StoreResult;
 
 use super::{Errands, LifeError, Means, errands};
-use crate::advance::Advance;
+use crate::advance::{Advance, Follow};
 use crate::case::Case;
 use crate::words;
 
@@ -43,6 +43,16 @@ fn begins(case: &Case) -> bool {
             false
         }
     }
+}
+
+/// Whether something would be sent because a provider knew nothing before the database was away. It may know
+/// now: whoever claims the payment next asks again.
+pub(super) fn is_outdated(advance: &Advance) -> bool {
+    let rests_on_absence = match &advance.evidence {
+        Some((_, seen, _)) => *seen == Verdict::Absent,
+        None => !looks(&advance.case).is_empty(),
+    };
+    matches!(advance.follow, Follow::Send(_)) && rests_on_absence
 }
 
 /// Whether nobody answered, or somebody in between.

@@ -21,7 +21,7 @@ settle_testing::on_both_stores! {
 }
 
 /// A database that is away for so many transactions, and counts them.
-struct Away {
+pub(crate) struct Away {
     left: AtomicUsize,
     begun: AtomicUsize,
 }
@@ -45,13 +45,19 @@ impl Faults for Away {
     }
 }
 
-/// A world whose writer finds the database away for so many transactions.
-async fn world(scratch: ScratchStore, transactions: usize) -> (World, Arc<Away>) {
-    let mut world = World::unserved(scratch).await;
+/// A writer that finds the database away for so many transactions.
+pub(crate) fn writer(world: &World, transactions: usize) -> (Writer, Arc<Away>) {
     let away = Arc::new(Away { left: AtomicUsize::new(transactions), begun: AtomicUsize::new(0) });
     let entropy = Arc::new(SeededEntropy::new(20_261_116));
     let outbox = Outbox::of_service(world.store.share(), Wake::default(), world.clock.clone(), entropy);
-    world.writer = Writer::start(outbox.with_faults(away.clone()), world.wake.clone(), world.clock.clone());
+    (Writer::start(outbox.with_faults(away.clone()), world.wake.clone(), world.clock.clone()), away)
+}
+
+/// A world with such a writer.
+async fn world(scratch: ScratchStore, transactions: usize) -> (World, Arc<Away>) {
+    let mut world = World::unserved(scratch).await;
+    let (writer, away) = writer(&world, transactions);
+    world.writer = writer;
     (world, away)
 }
 

@@ -2,17 +2,25 @@
 
 use std::sync::Arc;
 
+use settle_domain::payment::Act;
 use settle_domain::reason::Blocked;
 use settle_domain::seams::ManualClock;
+use settle_engine::acts::People;
+use settle_provider::wire::OperationKind as Asked;
 use settle_store::conformance::ScratchStore;
 
+use crate::acts::act_now;
 use crate::desk::Lie;
+use crate::doubts::give_up_in_silence;
+use crate::groups::writer;
 use crate::world::{World, at, providers};
 
 settle_testing::on_both_stores! {
     a_request_says_when_the_lease_was_checked,
     nothing_is_sent_again_before_the_provider_says_how_long_it_remembers,
     what_nobody_knows_is_looked_up_every_minute,
+    what_was_absent_is_looked_up_anew_after_the_database_was_away,
+    what_was_given_up_is_looked_up_anew_after_the_database_was_away,
 }
 
 /// A process that slept between its commit and its call must not look awake to the provider.
@@ -58,4 +66,34 @@ async fn what_nobody_knows_is_looked_up_every_minute(scratch: ScratchStore) {
     world.desk.silent(false);
     world.go_when_due(payment).await;
     world.assert_completed_once(payment).await;
+}
+
+async fn what_was_absent_is_looked_up_anew_after_the_database_was_away(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    let (sends, looks) = (world.desk.sends(), world.desk.look_ups());
+    world.means.writer = writer(&world, 1).0;
+    world.go_when_due(payment).await;
+    assert_eq!((world.desk.sends(), world.desk.look_ups()), (sends, looks + 1));
+    world.go(payment).await;
+    assert_eq!((world.desk.sends(), world.desk.look_ups()), (sends + 1, looks + 2));
+    world.assert_completed_once(payment).await;
+}
+
+async fn what_was_given_up_is_looked_up_anew_after_the_database_was_away(scratch: ScratchStore) {
+    let mut world = World::new(scratch).await;
+    let payment = world.paying(&[Lie::Dropped]).await;
+    world.go(payment).await;
+    give_up_in_silence(&world, payment).await;
+    act_now(&world, payment, Act::Retry, People::Two).await.unwrap();
+    world.desk.deaf(false);
+    world.desk.silent(false);
+    let (sends, looks) = (world.desk.sends(), world.desk.look_ups());
+    world.means.writer = writer(&world, 1).0;
+    world.go(payment).await;
+    assert_eq!((world.desk.sends(), world.desk.look_ups()), (sends, looks + 1));
+    world.go(payment).await;
+    assert_eq!((world.desk.sends(), world.desk.look_ups()), (sends + 1, looks + 2));
+    assert_eq!((world.desk.executed(Asked::Payout).len(), world.settled().await), (1, 1));
 }
