@@ -9,7 +9,7 @@ use settle_domain::ledger::Postings;
 use settle_domain::operation::{
     Backoff, Class, Memory, Operation, OperationKind, OperationRequest, Report, Seen,
 };
-use settle_domain::payment::PaymentEvent;
+use settle_domain::payment::{PaymentEvent, PaymentState};
 use settle_domain::provider::ProviderName;
 use settle_domain::reason::Blocked;
 use settle_domain::time::Timestamp;
@@ -216,6 +216,10 @@ impl Advance {
             }
         }
         advance.step(PaymentEvent::StepFailed, None, None)?;
+        if !matches!(advance.case.payment.state, PaymentState::NeedsReview(_)) {
+            // It has ended, and stays as it is: nobody would look.
+            advance.notice(Notice::NeedsReview);
+        }
         if !is_awaited && advance.case.hinted().is_some() && advance.case.awaited().is_some() {
             // What the payment waits for has its turn now, and then both in turn.
             advance.case.payment.blocked = Some(Blocked::ProviderUnavailable);

@@ -4,6 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use settle_domain::alert::AlertKind;
 use settle_domain::ids::PaymentId;
 use settle_domain::ledger::{Account, Late};
 use settle_domain::operation::{Answer, Judgement, OperationKind, OperationStatus, Seen, Window};
@@ -21,7 +22,7 @@ use settle_store::{StoreError, StoreResult};
 
 use crate::acts::{act_now, assert_books_agree};
 use crate::desk::Lie;
-use crate::notices::do_by_hand;
+use crate::notices::{do_by_hand, told};
 use crate::world::{World, at};
 
 settle_testing::on_both_stores! {
@@ -268,6 +269,8 @@ async fn what_came_back_after_the_end_is_asked_for_again_when_the_database_refus
     let standing = world.go(payment).await.standing;
     assert_eq!(standing.state, StateName::Completed);
     assert!(standing.due_at > Some(world.means.clock.now()), "not at once");
+    let alerts = told(&world).await;
+    assert_eq!(alerts.iter().map(|alert| alert.kind).collect::<Vec<_>>(), [AlertKind::PaymentNeedsReview]);
     world.go_when_due(payment).await;
     let case = world.means.read(world.merchant, payment).await.unwrap().unwrap();
     assert_eq!(case.payment.flag(), Some(Flag::Returned));
