@@ -49,8 +49,7 @@ impl Tracked {
     /// Whether it forbids another one of its payment.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        let Memory { status, is_late, .. } = self.operation.memory;
-        !status.is_closed() && !is_late
+        self.operation.memory.is_live()
     }
 
     /// Whether no byte of it can have been executed: it waits to be sent for the first time, or again after
