@@ -1,4 +1,4 @@
-"""Reads what schemathesis reports it has done: cases and answers of every operation."""
+"""Adds up what the fuzzers have counted: cases and answers of every operation, on each store."""
 
 import json
 from collections import Counter
@@ -62,24 +62,14 @@ def operations_of(document: dict) -> list[Operation]:
     return operations
 
 
-def tally_of(events: Path, operations: list[Operation]) -> dict[str, Tally]:
-    """Counts the cases in the report; a case with another method than its operation's is not one of it."""
+def tally_of(counts: list[Path], store: str, operations: list[Operation]) -> dict[str, Tally]:
+    """What all fuzzers have counted on a store; a case with another method than its operation's is not one of it."""
     tally = {operation.name: Tally() for operation in operations}
-    with events.open() as lines:
-        for line in lines:
-            scenario = json.loads(line).get("ScenarioFinished")
-            if scenario is None:
-                continue
-            recorder = scenario["recorder"]
-            for case_id, case in recorder.get("cases", {}).items():
-                value = case["value"]
-                entry = tally.get(f"{value['method']} {value['path']}")
-                if entry is None:
-                    continue
-                entry.cases[scenario["phase"]] += 1
-                response = recorder.get("interactions", {}).get(case_id, {}).get("response")
-                if response is not None:
-                    entry.statuses[response["status_code"]] += 1
+    for path in counts:
+        for counted, operation, phase, status, count in json.loads(path.read_text()):
+            if counted == store and operation in tally:
+                tally[operation].cases[phase] += count
+                tally[operation].statuses[status] += count
     return tally
 
 

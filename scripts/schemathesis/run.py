@@ -1,233 +1,91 @@
 """Fuzzes the real binary through its OpenAPI document, on both stores, and proves how much was tried.
 
-For each store: start the service on free ports with an empty database, give it a merchant, a key, settlements
-and deliveries, run schemathesis with all checks, then count the cases of every operation in its report. It fails
-when a check fails, when an operation with input to vary got fewer than the wanted number of cases, and when an
-operation never once succeeded (then only its errors were tested).
+Two fuzzers share the operations, one a core. Each draws its requests once and sends them to both stores: every check
+holds for both answers, and both have the same status. Sequences of requests are tried on one store by each.
 
-A store that passed is not run again until the binary or a file of this folder changes: the stamp lies beside the
-logs, in `target/schemathesis`. `--fresh` ignores it.
+It fails when a check fails, when an operation with input to vary got fewer than the wanted number of cases on a store,
+and when an operation never once succeeded there (then only its errors were tested).
 
-Needs only the standard library; the PostgreSQL store needs TEST_POSTGRES_URL (see `scripts/with-postgres`).
+What passed is not run again until the binary or a file of this folder changes: the stamp lies beside the logs, in
+`target/schemathesis`. `--fresh` ignores it.
+
+Needs only the standard library, and TEST_POSTGRES_URL (see `scripts/with-postgres`).
 """
 
 import argparse
+import contextlib
+import functools
 import hashlib
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 # No compiled files in the source tree.
 sys.dont_write_bytecode = True
 
-from dns_stub import NETWORK, DnsStub
-from report import operations_of, problems_of, table_of, tally_of
+from dns_stub import DnsStub
+from report import Operation, operations_of, problems_of, table_of, tally_of
 from seed_data import settlement_lines
+from service import (
+    KILLED_SECONDS_MAX,
+    PROGRAM_SECONDS_MAX,
+    RUNNING,
+    Failure,
+    Service,
+    complaints_of,
+    request,
+    tail_of,
+)
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 STORES = ("sqlite", "postgres")
+# Operations of the fuzzer that knows the first store; the other has all others, and takes about as long.
+SHARE = (
+    "GET /v1/settlements",
+    "PUT /v1/webhook",
+    "GET /v1/webhook",
+)
 DATABASE_NAME = "settle_schemathesis"
 
 CASES_PER_OPERATION_MIN = 2_000
 # A run is the same tomorrow: a failure is somebody's change, never a lucky draw.
 SEED = 20_240_229
-READY_SECONDS_MAX = 30
-STOP_SECONDS_MAX = 20
-KILLED_SECONDS_MAX = 10
-PROGRAM_SECONDS_MAX = 60
-# Several times what a store takes on two cores.
+# Several times what a fuzzer takes on two cores.
 RUN_SECONDS_MAX = 1_800
-REQUEST_SECONDS_MAX = 10
-LOG_LINES_SHOWN = 150
 
 DEAD_DELIVERIES = 150
 PENDING_DELIVERIES = 50
+SETTLEMENTS = DEAD_DELIVERIES + PENDING_DELIVERIES
 WEBHOOK = {"webhook_url": "https://hooks.example.com/settle", "webhook_secret": "whsec_schemathesis"}
 
-# Below the range from which the kernel hands out ports to clients, so that none of them takes a port between
-# the moment it is found free and the moment the service binds it.
-PORTS = range(15_000, 30_000)
-PORTS_LOCK = threading.Lock()
-PORTS_TAKEN: set[int] = set()
 
-RUNNING: set[subprocess.Popen] = set()
-
-
-class Failure(Exception):
-    """The run of one store did not pass; the text says why."""
-
-
-def free_port() -> int:
-    """A loopback port that nothing listens on and that this run has not given out before."""
-    with PORTS_LOCK:
-        for port in random.sample(PORTS, 1_000):
-            if port in PORTS_TAKEN:
-                continue
-            with socket.socket() as probe:
-                try:
-                    probe.bind(("127.0.0.1", port))
-                except OSError:
-                    continue
-            PORTS_TAKEN.add(port)
-            return port
-    raise Failure("no free port found")
-
-
-def request(method: str, url: str, key: str | None = None, body: object = None) -> tuple[int, bytes]:
-    """One HTTP exchange, whatever its status."""
-    outgoing = urllib.request.Request(url, method=method)
-    if key is not None:
-        outgoing.add_header("Authorization", f"Bearer {key}")
-    if body is not None:
-        outgoing.data = json.dumps(body).encode()
-        outgoing.add_header("Content-Type", "application/json")
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(outgoing, timeout=REQUEST_SECONDS_MAX) as response:
-            return response.status, response.read()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read()
-
-
-def tail_of(path: Path) -> str:
-    """The last lines of a log."""
-    lines = path.read_text(errors="replace").splitlines()
-    return "\n".join(lines[-LOG_LINES_SHOWN:])
-
-
-def complaints_of(path: Path) -> str:
-    """The last lines of the service's log that say why it answered with a fault of its own."""
-    lines = path.read_text(errors="replace").splitlines()
-    return "\n".join([line for line in lines if '"level":"INFO"' not in line][-LOG_LINES_SHOWN:])
-
-
-class Service:
-    """The binary under test with a store of its own, stopped by its process id."""
-
-    def __init__(self, binary: Path, database_url: str, data: Path, logs: Path, nameserver: str) -> None:
-        self.api = f"http://127.0.0.1:{free_port()}"
-        self.operator = f"http://127.0.0.1:{free_port()}"
-        self.binary = binary
-        self.log = logs / "service.log"
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("SETTLE_")},
-            "SETTLE_DATA_DIR": str(data),
-            "SETTLE_DATABASE_URL": database_url,
-            "SETTLE_API__LISTEN": self.api.removeprefix("http://"),
-            "SETTLE_OPERATOR__LISTEN": self.operator.removeprefix("http://"),
-            "SETTLE_API__REQUESTS_PER_SECOND": "0",
-            "SETTLE_API__WRONG_CREDENTIALS_PER_SECOND": "0",
-            "SETTLE_WEBHOOK__NAMESERVERS": nameserver,
-            "SETTLE_WEBHOOK__ALLOW_NETWORKS": NETWORK,
-        }
-        self.directory = data
-        self.process: subprocess.Popen | None = None
-
-    def __enter__(self) -> "Service":
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [self.binary, "serve"],
-                cwd=self.directory,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        RUNNING.add(self.process)
-        try:
-            self.wait_until_ready()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(KILLED_SECONDS_MAX)
-        RUNNING.discard(self.process)
-
-    def wait_until_ready(self) -> None:
-        """Asks /readyz until it is 200, the process has ended, or the time is up."""
-        deadline = time.monotonic() + READY_SECONDS_MAX
-        seen = "no answer"
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise Failure(f"the service ended with {self.process.returncode}:\n{tail_of(self.log)}")
-            try:
-                status, _ = request("GET", f"{self.operator}/readyz")
-                if status == 200:
-                    return
-                seen = f"status {status}"
-            except OSError as error:
-                seen = str(error)
-            time.sleep(0.1)
-        raise Failure(f"not ready after {READY_SECONDS_MAX} s ({seen}):\n{tail_of(self.log)}")
-
-    def check_alive(self) -> None:
-        """Fails when the fuzzing ended the service or made it unready."""
-        if self.process.poll() is not None:
-            raise Failure(f"the service ended with {self.process.returncode}:\n{tail_of(self.log)}")
-        status, _ = request("GET", f"{self.operator}/readyz")
-        if status != 200:
-            raise Failure(f"/readyz answers {status} after the run:\n{tail_of(self.log)}")
-        if "panicked at" in self.log.read_text(errors="replace"):
-            raise Failure(f"the service panicked:\n{tail_of(self.log)}")
-
-    def command(self, *arguments: str) -> str:
-        """Runs a command of the binary against the same store; gives its standard output."""
-        done = subprocess.run(
-            [self.binary, *arguments],
-            cwd=self.directory,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=PROGRAM_SECONDS_MAX,
-        )
-        if done.returncode != 0:
-            raise Failure(f"settle {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}{done.stdout}")
-        return done.stdout
-
-    def call(self, method: str, path: str, key: str, body: object = None) -> dict:
-        """One request to the merchant API that must succeed."""
-        status, content = request(method, f"{self.api}{path}", key, body)
-        if status != 200:
-            raise Failure(f"{method} {path} answers {status}: {content.decode(errors='replace')}")
-        return json.loads(content)
-
-
-def seed(service: Service, data: Path) -> tuple[str, list[str]]:
+def seed(service: Service, first_number: int) -> tuple[str, list[str]]:
     """Gives the service a merchant with settlements and deliveries; returns its key and dead delivery ids."""
     merchant = json.loads(service.command("merchant", "create", "Schemathesis", "--json"))["merchant_id"]
     key = json.loads(service.command("key", "create", merchant, "--json"))["api_key"]
 
     def import_settlements(first: int, count: int) -> None:
         service.call("PUT", "/v1/webhook", key, WEBHOOK)
-        lines = data / f"settlements-{first}.jsonl"
+        lines = service.directory / f"settlements-{first}.jsonl"
         lines.write_text("".join(f"{line}\n" for line in settlement_lines(merchant, first, count)))
         service.command("settlement", "import", str(lines), "--notify")
 
-    import_settlements(0, DEAD_DELIVERIES)
+    import_settlements(first_number, DEAD_DELIVERIES)
     # Clearing the endpoint is what makes its pending deliveries dead, and only dead ones can be redelivered.
     service.call("PUT", "/v1/webhook", key, {"webhook_url": None})
-    import_settlements(DEAD_DELIVERIES, PENDING_DELIVERIES)
+    import_settlements(first_number + DEAD_DELIVERIES, PENDING_DELIVERIES)
 
     dead = service.call("GET", "/v1/webhook/deliveries?status=dead&limit=200", key)["deliveries"]
     if not dead:
@@ -235,42 +93,87 @@ def seed(service: Service, data: Path) -> tuple[str, list[str]]:
     return key, [delivery["delivery_id"] for delivery in dead]
 
 
-def fuzz(tool: Path, service: Service, key: str, logs: Path, cases: int, seed_number: int) -> int:
-    """Runs schemathesis in the folder of the logs; returns its exit code."""
-    arguments = [
-        tool,
-        "--config-file",
-        logs / "schemathesis.toml",
-        "--no-color",
-        "run",
-        f"{service.api}/openapi.json",
-        "--url",
-        service.api,
-        "--header",
-        f"Authorization: Bearer {key}",
-        "--checks",
-        "all",
-        "--phases",
-        "examples,coverage,fuzzing,stateful",
-        "--max-examples",
-        str(cases),
-        "--seed",
-        str(seed_number),
-        "--workers",
-        "1",
-        "--continue-on-failure",
-        "--report",
-        "ndjson",
-        "--report-ndjson-path",
-        logs / "events.ndjson",
-    ]
-    with (logs / "schemathesis.log").open("wb") as log:
+@dataclass(frozen=True)
+class Fuzzer:
+    """A process of schemathesis: it knows one store, and its hooks send each request to the other too."""
+
+    store: str
+    services: dict[str, Service]
+    folder: Path
+    operations: list[str]
+
+    @property
+    def tally(self) -> Path:
+        """Where it writes what it has counted."""
+        return self.folder / "tally.json"
+
+    def run(self, options: argparse.Namespace) -> None:
+        """Gives it a merchant on each store, and waits for its end."""
+        keys, dead = {}, []
+        for store, service in self.services.items():
+            keys[store], delivery_ids = seed(service, STORES.index(self.store) * SETTLEMENTS)
+            dead += delivery_ids
+        (self.folder / "delivery_ids.dict").write_text("".join(f'"{delivery_id}"\n' for delivery_id in dead))
+        shutil.copy(HERE / "hooks.py", self.folder)
+        settings = (HERE / "schemathesis.toml").read_text() + self.settings(keys)
+        (self.folder / "schemathesis.toml").write_text(settings)
+
+        log = self.folder / "schemathesis.log"
+        with log.open("wb") as output:
+            exit_code = self.wait_for(self.arguments(options, keys[self.store]), output)
+        if exit_code != 0:
+            text = f"{self.folder.name}: schemathesis ended with {exit_code}:\n{tail_of(log)}"
+            for store, service in self.services.items():
+                text += f"\nwarnings and errors of the service on {store}:\n{complaints_of(service.log)}"
+            raise Failure(text)
+
+    def settings(self, keys: dict[str, str]) -> str:
+        """What the settings say for this one alone: where the other store is, and what others try."""
+        other = next(store for store in STORES if store != self.store)
+        check = {
+            "store": self.store,
+            "other": other,
+            "url": self.services[other].api,
+            "key": keys[other],
+            "tally": str(self.tally),
+        }
+        lines = ["", "[checks.BothStores]", *(f"{name} = {json.dumps(value)}" for name, value in check.items())]
+        lines += ["", "[[operations]]", f"exclude-name = {json.dumps(self.operations)}"]
+        lines += [f"phases.{phase}.enabled = false" for phase in ("examples", "coverage", "fuzzing")]
+        return "\n".join([*lines, ""])
+
+    def arguments(self, options: argparse.Namespace, key: str) -> list[str]:
+        """The command line."""
+        service = self.services[self.store]
+        arguments = [
+            options.schemathesis,
+            "--config-file",
+            self.folder / "schemathesis.toml",
+            "--no-color",
+            "run",
+            f"{service.api}/openapi.json",
+            "--url",
+            service.api,
+            "--header",
+            f"Authorization: Bearer {key}",
+            "--checks",
+            "all",
+            "--phases",
+            "examples,coverage,fuzzing,stateful",
+            "--max-examples",
+            options.cases,
+            "--seed",
+            options.seed,
+            "--workers",
+            "1",
+            "--continue-on-failure",
+        ]
+        return [str(argument) for argument in arguments]
+
+    def wait_for(self, arguments: list[str], output: BinaryIO) -> int:
+        """Its exit code."""
         process = subprocess.Popen(
-            [str(argument) for argument in arguments],
-            cwd=logs,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
+            arguments, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
         RUNNING.add(process)
         try:
@@ -310,71 +213,76 @@ def database_url(store: str, data: Path) -> str:
     return urllib.parse.urlsplit(os.environ["TEST_POSTGRES_URL"])._replace(path=f"/{DATABASE_NAME}").geturl()
 
 
-def run_store(store: str, options: argparse.Namespace, logs: Path) -> str:
-    """The whole run of one store; returns the table of what was tried."""
-    shutil.rmtree(logs, ignore_errors=True)
-    logs.mkdir(parents=True)
-    for name in ("schemathesis.toml", "hooks.py"):
-        shutil.copy(HERE / name, logs)
-    with tempfile.TemporaryDirectory(prefix=f"settle-schemathesis-{store}-") as folder, DnsStub() as dns:
-        data = Path(folder)
-        with Service(options.binary, database_url(store, data), data, logs, dns.address) as service:
-            key, delivery_ids = seed(service, data)
-            quoted = "".join(f'"{delivery_id}"\n' for delivery_id in delivery_ids)
-            (logs / "delivery_ids.dict").write_text(quoted)
-            document = service.call("GET", "/openapi.json", key)
-            exit_code = fuzz(options.schemathesis, service, key, logs, options.cases, options.seed)
-            if exit_code != 0:
-                raise Failure(
-                    f"schemathesis ended with {exit_code}:\n{tail_of(logs / 'schemathesis.log')}\n"
-                    f"the service's warnings and errors:\n{complaints_of(service.log)}"
-                )
-            service.check_alive()
-
-    operations = operations_of(document)
-    tally = tally_of(logs / "events.ndjson", operations)
-    table = table_of(tally, operations)
-    problems = problems_of(tally, operations, options.cases)
+def run(options: argparse.Namespace) -> str:
+    """The whole run; returns the table of what was tried."""
+    fuzzers, operations = fuzz(options)
+    tables, problems = [], []
+    for store in STORES:
+        tally = tally_of([fuzzer.tally for fuzzer in fuzzers], store, operations)
+        tables.append(f"{store}:\n{table_of(tally, operations)}")
+        problems += [f"{store}: {problem}" for problem in problems_of(tally, operations, options.cases)]
     if problems:
-        raise Failure(table + "\n" + "\n".join(problems))
-    # Megabytes that nobody reads after a pass.
-    (logs / "events.ndjson").unlink()
-    return table
+        raise Failure("\n".join([*tables, *problems]))
+    return "\n".join(tables)
 
 
-def fingerprint_of(store: str, options: argparse.Namespace) -> str:
+def fuzz(options: argparse.Namespace) -> tuple[list[Fuzzer], list[Operation]]:
+    """Runs both fuzzers against both stores; returns them, and what the document has."""
+    with contextlib.ExitStack() as stack:
+        dns = stack.enter_context(DnsStub())
+        services = {}
+        for store in STORES:
+            data = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"settle-schemathesis-{store}-")))
+            log = empty(options.output / store) / "service.log"
+            services[store] = stack.enter_context(
+                Service(options.binary, database_url(store, data), data, log, dns.address)
+            )
+        _, document = request("GET", f"{services[STORES[0]].api}/openapi.json")
+        operations = operations_of(json.loads(document))
+        shares = shares_of([operation.name for operation in operations])
+        fuzzers = [
+            Fuzzer(store, services, empty(options.output / f"fuzzer-{store}"), share)
+            for store, share in zip(STORES, shares, strict=True)
+        ]
+        run_side_by_side([functools.partial(fuzzer.run, options) for fuzzer in fuzzers])
+        for service in services.values():
+            service.check_alive()
+    return fuzzers, operations
+
+
+def empty(folder: Path) -> Path:
+    """A new folder, instead of what an earlier run has left."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def shares_of(operations: list[str]) -> list[list[str]]:
+    """Every operation in one of the two shares."""
+    unknown = set(SHARE) - set(operations)
+    if unknown:
+        raise Failure(f"SHARE names what is no operation: {', '.join(sorted(unknown))}")
+    return [list(SHARE), [operation for operation in operations if operation not in SHARE]]
+
+
+def run_side_by_side(tasks: list[Callable[[], None]]) -> None:
+    """Runs each in a thread of its own; what is wrong with one does not end the others."""
+    with ThreadPoolExecutor(len(tasks)) as threads:
+        started = [threads.submit(task) for task in tasks]
+    failures = [str(task.exception()) for task in started if isinstance(task.exception(), Failure)]
+    if failures:
+        raise Failure("\n".join(failures))
+    for task in started:
+        task.result()
+
+
+def fingerprint_of(options: argparse.Namespace) -> str:
     """Changes whenever a result could: with the binary, with a file of this folder, with the options."""
-    digest = hashlib.sha256(f"{store} {options.cases} {options.seed}".encode())
+    digest = hashlib.sha256(f"{options.cases} {options.seed}".encode())
     sources = [path for path in HERE.iterdir() if path.is_file()]
     for path in [options.binary, *sorted(sources)]:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
-
-
-def check_store(store: str, options: argparse.Namespace, verdicts: dict[str, bool]) -> None:
-    """Runs one store unless its stamp is still good, and says how it went."""
-    stamp = options.output / f"{store}.passed"
-    fingerprint = fingerprint_of(store, options)
-    if not options.fresh and stamp.is_file() and stamp.read_text().startswith(fingerprint):
-        verdicts[store] = True
-        print(f"{store}: passed before, nothing changed since (--fresh runs it again)\n{stamp_table(stamp)}")
-        return
-    stamp.unlink(missing_ok=True)
-    logs = options.output / store
-    started = time.monotonic()
-    try:
-        table = run_store(store, options, logs)
-    except Failure as failure:
-        print(f"{store}: FAILED after {time.monotonic() - started:.0f} s\n{failure}\nlogs: {logs}", flush=True)
-        return
-    stamp.write_text(f"{fingerprint}\n{table}\n")
-    verdicts[store] = True
-    print(f"{store}: passed in {time.monotonic() - started:.0f} s\n{table}", flush=True)
-
-
-def stamp_table(stamp: Path) -> str:
-    """The table that was written with a stamp."""
-    return stamp.read_text().partition("\n")[2].rstrip("\n")
 
 
 def stop(*_: object) -> None:
@@ -388,17 +296,13 @@ def parse_arguments() -> argparse.Namespace:
     """The options, with their defaults."""
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("stores", nargs="*", help=f"which stores to run ({', '.join(STORES)}; all of them)")
     parser.add_argument("--binary", type=Path, default=target / "debug" / "settle")
     parser.add_argument("--schemathesis", type=Path, required=True, help="the schemathesis executable")
-    parser.add_argument("--output", type=Path, default=target / "schemathesis", help="logs, reports and stamps")
+    parser.add_argument("--output", type=Path, default=target / "schemathesis", help="logs, counts and the stamp")
     parser.add_argument("--cases", type=int, default=CASES_PER_OPERATION_MIN, help="at least so many an operation")
     parser.add_argument("--seed", type=int, default=SEED, help="another one tries other cases")
     parser.add_argument("--fresh", action="store_true", help="run even if nothing changed since the last pass")
     options = parser.parse_args()
-    unknown = set(options.stores) - set(STORES)
-    if unknown:
-        parser.error(f"no such store: {', '.join(sorted(unknown))}")
     for name in ("binary", "schemathesis", "output"):
         setattr(options, name, getattr(options, name).absolute())
     if not options.binary.is_file():
@@ -407,18 +311,27 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Runs the stores side by side: each keeps about one core busy."""
+    """Runs the fuzzers unless the stamp of the last pass is still good, and says how it went."""
     options = parse_arguments()
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    stores = options.stores or list(STORES)
-    verdicts: dict[str, bool] = {}
-    threads = [threading.Thread(target=check_store, args=(store, options, verdicts)) for store in stores]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return 0 if all(verdicts.get(store) for store in stores) else 1
+    stamp = options.output / "passed"
+    fingerprint = fingerprint_of(options)
+    if not options.fresh and stamp.is_file():
+        before, table = stamp.read_text().split("\n", 1)
+        if before == fingerprint:
+            print(f"passed before, nothing changed since (--fresh runs it again)\n{table}", end="")
+            return 0
+    stamp.unlink(missing_ok=True)
+    started = time.monotonic()
+    try:
+        table = run(options)
+    except Failure as failure:
+        print(f"FAILED after {time.monotonic() - started:.0f} s\n{failure}\nlogs: {options.output}", flush=True)
+        return 1
+    stamp.write_text(f"{fingerprint}\n{table}\n")
+    print(f"passed in {time.monotonic() - started:.0f} s\n{table}", flush=True)
+    return 0
 
 
 if __name__ == "__main__":
