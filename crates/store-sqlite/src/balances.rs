@@ -1,7 +1,7 @@
 //! What is on each account of a merchant.
 
 use async_trait::async_trait;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 use settle_domain::ids::{MerchantId, PaymentId};
 use settle_domain::ledger::{Postings, SignedAmount};
 use settle_domain::time::Timestamp;
@@ -11,14 +11,12 @@ use settle_store::{
 };
 use uuid::Uuid;
 
-use crate::connections::begin_snapshot;
+use crate::connections::Snapshot;
 use crate::convert::{column, id, parsed, signed};
 use crate::error::store_error;
-use crate::opening::Purpose;
 use crate::operations::operation;
 use crate::payments::{payment, step};
 use crate::query::Query;
-use crate::threads::aside;
 use crate::{SqliteStore, SqliteTx};
 
 settle_store::statements! {
@@ -68,15 +66,13 @@ impl BalanceReads for SqliteStore {
     }
 
     async fn balance_audit(&self, merchant: MerchantId, now: Timestamp) -> StoreResult<Box<dyn Audit>> {
-        let connection = aside(|| self.connections.open(Purpose::Read))?;
-        begin_snapshot(&connection)?;
-        Ok(Box::new(SqliteAudit { connection, merchant, now }))
+        Ok(Box::new(SqliteAudit { snapshot: self.connections.snapshot()?, merchant, now }))
     }
 }
 
-/// A connection of its own in one transaction, which writes nothing: with WAL nobody waits for it.
+/// One transaction, which writes nothing: with WAL nobody waits for it.
 struct SqliteAudit {
-    connection: Connection,
+    snapshot: Snapshot,
     merchant: MerchantId,
     now: Timestamp,
 }
@@ -84,20 +80,21 @@ struct SqliteAudit {
 #[async_trait]
 impl Audit for SqliteAudit {
     async fn balances(&mut self) -> StoreResult<Vec<Balance>> {
-        aside(|| self.connection.rows(OF, [self.merchant.0], balance))
+        let merchant = self.merchant.0;
+        self.snapshot.read(|connection| connection.rows(OF, [merchant], balance))
     }
 
     async fn payments(&mut self, after: Option<PaymentId>, limit: u32) -> StoreResult<Vec<AuditedPayment>> {
         let (merchant, after) = (self.merchant.0, after.map_or(Uuid::nil(), |after| after.0));
-        aside(|| {
+        let now = self.now.as_micros();
+        self.snapshot.read(|connection| {
             let read = |row: &Row<'_>| Ok((payment(row)?, column(row, 14)?));
-            let payments =
-                self.connection.rows(AUDIT_PAYMENTS, params![merchant, after, signed(limit)], read)?;
+            let payments = connection.rows(AUDIT_PAYMENTS, params![merchant, after, signed(limit)], read)?;
             let Some((last, _)) = payments.last() else { return Ok(Vec::new()) };
             let last = last.payment_id.0;
-            let steps = self.connection.rows(AUDIT_STEPS, [merchant, after, last], step)?;
-            let asked = params![merchant, after, last, self.now.as_micros()];
-            let operations = self.connection.rows(AUDIT_OPERATIONS, asked, operation)?;
+            let steps = connection.rows(AUDIT_STEPS, [merchant, after, last], step)?;
+            let asked = params![merchant, after, last, now];
+            let operations = connection.rows(AUDIT_OPERATIONS, asked, operation)?;
             Ok(audited(payments, steps, operations))
         })
     }

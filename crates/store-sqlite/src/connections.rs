@@ -167,18 +167,75 @@ impl Drop for Writer {
     }
 }
 
+/// Readers that nobody uses; the one used last is taken first.
+#[derive(Debug)]
+struct IdleReaders {
+    connections: Mutex<Vec<Connection>>,
+    kept: usize,
+    is_closed: AtomicBool,
+}
+
+impl IdleReaders {
+    fn new(kept: usize) -> IdleReaders {
+        IdleReaders { connections: Mutex::default(), kept, is_closed: AtomicBool::new(false) }
+    }
+
+    fn take(&self) -> Option<Connection> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn take_all(&self) -> Vec<Connection> {
+        std::mem::take(&mut *self.connections.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Closes it if there are enough.
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_kept =
+            connection.is_autocommit() && idle.len() < self.kept && !self.is_closed.load(Ordering::Acquire);
+        if is_kept {
+            idle.push(connection);
+        }
+    }
+}
+
+/// Reads for as long as its owner likes, and always sees the same state of the file.
+pub(crate) struct Snapshot {
+    /// None after a read that has failed: the connection is closed, and the snapshot has ended with it.
+    connection: Option<Connection>,
+    readers: Arc<IdleReaders>,
+}
+
+impl Snapshot {
+    /// Reads aside.
+    pub(crate) fn read<T>(&mut self, work: impl FnOnce(&Connection) -> StoreResult<T>) -> StoreResult<T> {
+        let ended = || StoreError::unexpected("the snapshot has ended");
+        let connection = self.connection.take().ok_or_else(ended)?;
+        let read = aside(|| work(&connection))?;
+        self.connection = Some(connection);
+        Ok(read)
+    }
+}
+
+impl Drop for Snapshot {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take()
+            && connection.change(COMMIT, []).is_ok()
+        {
+            self.readers.give_back(connection);
+        }
+    }
+}
+
 /// All connections of this process to one file.
 #[derive(Debug)]
 pub(crate) struct Connections {
     path: PathBuf,
-    /// Idle readers; the one used last is taken first.
-    readers: Mutex<Vec<Connection>>,
-    readers_kept: usize,
+    readers: Arc<IdleReaders>,
     long_reads: Semaphore,
     /// None until the first write.
     writer: WriterPlace,
     pub(crate) journal: Arc<Journal>,
-    is_closed: AtomicBool,
 }
 
 impl Connections {
@@ -189,11 +246,9 @@ impl Connections {
         Connections {
             journal: Arc::new(Journal::new(path.clone(), Arc::clone(&writer))),
             path,
-            readers: Mutex::default(),
-            readers_kept: READERS_KEPT_MAX.min(threads + long_reads),
+            readers: Arc::new(IdleReaders::new(READERS_KEPT_MAX.min(threads + long_reads))),
             long_reads: Semaphore::new(long_reads),
             writer,
-            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -203,7 +258,7 @@ impl Connections {
 
     /// Opens a new connection.
     pub(crate) fn open(&self, purpose: Purpose) -> StoreResult<Connection> {
-        if self.is_closed.load(Ordering::Acquire) {
+        if self.readers.is_closed.load(Ordering::Acquire) {
             return Err(StoreError::Unavailable("the store is closed".into()));
         }
         open(&self.path, purpose).map_err(store_error)
@@ -211,20 +266,27 @@ impl Connections {
 
     /// Reads on this thread, for reads that take microseconds.
     pub(crate) fn read<T>(&self, work: impl FnOnce(&Connection) -> StoreResult<T>) -> StoreResult<T> {
-        let idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let connection = match idle {
-            Some(connection) => connection,
-            None => aside(|| self.open(Purpose::Read))?,
-        };
+        let connection = self.reader()?;
         let read = work(&connection);
         // A connection that has failed is closed: the next reader takes another one.
-        if read.is_ok() && connection.is_autocommit() {
-            let mut idle = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.len() < self.readers_kept && !self.is_closed.load(Ordering::Acquire) {
-                idle.push(connection);
-            }
+        if read.is_ok() {
+            self.readers.give_back(connection);
         }
         read
+    }
+
+    fn reader(&self) -> StoreResult<Connection> {
+        match self.readers.take() {
+            Some(connection) => Ok(connection),
+            None => aside(|| self.open(Purpose::Read)),
+        }
+    }
+
+    /// A reader of one state of the file, that of its first statement.
+    pub(crate) fn snapshot(&self) -> StoreResult<Snapshot> {
+        let connection = self.reader()?;
+        begin_snapshot(&connection)?;
+        Ok(Snapshot { connection: Some(connection), readers: Arc::clone(&self.readers) })
     }
 
     /// Reads aside, for reads that may take a while.
@@ -296,19 +358,19 @@ impl Connections {
     /// Closes all connections, as soon as long reads and the writer have ended; late ones end with the
     /// process. The last connection that closes writes the journal back.
     pub(crate) async fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
+        self.readers.is_closed.store(true, Ordering::Release);
         let _long_reads =
             tokio::time::timeout(TURN_TIMEOUT, self.long_reads.acquire_many(LONG_READS_MAX)).await;
         // Before the writer is taken, which whoever writes back may wait for.
         self.journal.close().await;
         let writer = tokio::time::timeout(TURN_TIMEOUT, self.writer.lock()).await;
-        let readers = std::mem::take(&mut *self.readers.lock().unwrap_or_else(PoisonError::into_inner));
+        let readers = self.readers.take_all();
         aside(|| drop((readers, writer.map(|mut writer| writer.take()))));
     }
 }
 
 /// Lets a connection that reads see one state of the file from its next statement on.
-pub(crate) fn begin_snapshot(connection: &Connection) -> StoreResult<()> {
+fn begin_snapshot(connection: &Connection) -> StoreResult<()> {
     connection.change(SNAPSHOT, []).map(|_| ()).map_err(store_error)
 }
 
@@ -362,8 +424,39 @@ mod tests {
                 })
             })
         };
-        let kept = || connections.readers.lock().expect("nobody panicked").len();
-        assert!(read(false).is_ok() && kept() == 1);
-        assert!(read(true).is_err() && kept() == 0);
+        assert!(read(false).is_ok() && kept(&connections) == 1);
+        assert!(read(true).is_err() && kept(&connections) == 0);
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_lasts_and_its_connection_is_kept_unless_it_fails() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let connections = Connections::new(folder.path().join("a.db"));
+        let write = async |sql| {
+            let writer = connections.begin().await.expect("a turn");
+            writer.connection().expect("a connection").change(sql, []).expect("a statement");
+            writer.commit().await.expect("nothing is in the way");
+        };
+        let count = |connection: &Connection| {
+            connection.row("SELECT count(*) FROM a", [], |row| Ok(row.get::<_, i64>(0).expect("a number")))
+        };
+        write("CREATE TABLE a (b)").await;
+        let mut snapshot = connections.snapshot().expect("a reader");
+        assert_eq!(snapshot.read(count).expect("a row"), Some(0));
+        write("INSERT INTO a VALUES (1)").await;
+        assert_eq!(snapshot.read(count).expect("a row"), Some(0), "what is written later is not seen");
+        drop(snapshot);
+        assert_eq!(kept(&connections), 1);
+
+        let mut snapshot = connections.snapshot().expect("the same reader");
+        assert_eq!((snapshot.read(count).expect("a row"), kept(&connections)), (Some(1), 0));
+        snapshot.read(|_| Err::<(), _>(StoreError::unexpected("broken"))).expect_err("broken");
+        assert!(snapshot.read(count).is_err(), "it would see a later state");
+        drop(snapshot);
+        assert_eq!(kept(&connections), 0);
+    }
+
+    fn kept(connections: &Connections) -> usize {
+        connections.readers.connections.lock().expect("nobody panicked").len()
     }
 }
