@@ -41,21 +41,24 @@ from service import (
     KILLED_SECONDS_MAX,
     PROGRAM_SECONDS_MAX,
     RUNNING,
+    STOPPED,
     Failure,
     Service,
     complaints_of,
-    request,
+    start,
     tail_of,
 )
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 STORES = ("sqlite", "postgres")
-# Operations of the fuzzer that knows the first store; the other has all others, and takes about as long.
+# Operations of the fuzzer that knows the first store, all that depend on the endpoint among them; the other has all
+# others, and takes about as long.
 SHARE = (
     "GET /v1/settlements",
-    "PUT /v1/webhook",
     "GET /v1/webhook",
+    "PUT /v1/webhook",
+    "POST /v1/webhook/test",
 )
 DATABASE_NAME = "settle_schemathesis"
 
@@ -172,10 +175,7 @@ class Fuzzer:
 
     def wait_for(self, arguments: list[str], output: BinaryIO) -> int:
         """Its exit code."""
-        process = subprocess.Popen(
-            arguments, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
-        RUNNING.add(process)
+        process = start(arguments, cwd=self.folder, stdout=output)
         try:
             return process.wait(RUN_SECONDS_MAX)
         except subprocess.TimeoutExpired:
@@ -237,8 +237,7 @@ def fuzz(options: argparse.Namespace) -> tuple[list[Fuzzer], list[Operation]]:
             services[store] = stack.enter_context(
                 Service(options.binary, database_url(store, data), data, log, dns.address)
             )
-        _, document = request("GET", f"{services[STORES[0]].api}/openapi.json")
-        operations = operations_of(json.loads(document))
+        operations = operations_of(services[STORES[0]].call("GET", "/openapi.json"))
         shares = shares_of([operation.name for operation in operations])
         fuzzers = [
             Fuzzer(store, services, empty(options.output / f"fuzzer-{store}"), share)
@@ -269,11 +268,12 @@ def run_side_by_side(tasks: list[Callable[[], None]]) -> None:
     """Runs each in a thread of its own; what is wrong with one does not end the others."""
     with ThreadPoolExecutor(len(tasks)) as threads:
         started = [threads.submit(task) for task in tasks]
-    failures = [str(task.exception()) for task in started if isinstance(task.exception(), Failure)]
-    if failures:
-        raise Failure("\n".join(failures))
-    for task in started:
-        task.result()
+    faults = [fault for task in started if (fault := task.exception())]
+    for fault in faults:
+        if not isinstance(fault, Failure):
+            raise fault
+    if faults:
+        raise Failure("\n".join(map(str, faults)))
 
 
 def fingerprint_of(options: argparse.Namespace) -> str:
@@ -286,10 +286,10 @@ def fingerprint_of(options: argparse.Namespace) -> str:
 
 
 def stop(*_: object) -> None:
-    """Ends what was started; the threads that wait for it then end by themselves."""
+    """Ends what was started, and lets nothing more start; whoever waits for it then ends by itself."""
+    STOPPED.set()
     for process in list(RUNNING):
         process.terminate()
-    sys.exit(1)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -318,7 +318,7 @@ def main() -> int:
     stamp = options.output / "passed"
     fingerprint = fingerprint_of(options)
     if not options.fresh and stamp.is_file():
-        before, table = stamp.read_text().split("\n", 1)
+        before, _, table = stamp.read_text().partition("\n")
         if before == fingerprint:
             print(f"passed before, nothing changed since (--fresh runs it again)\n{table}", end="")
             return 0

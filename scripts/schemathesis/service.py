@@ -27,10 +27,20 @@ PORTS_LOCK = threading.Lock()
 PORTS_TAKEN: set[int] = set()
 
 RUNNING: set[subprocess.Popen] = set()
+STOPPED = threading.Event()
 
 
 class Failure(Exception):
     """The run did not pass; the text says why."""
+
+
+def start(arguments: list[str], **options: object) -> subprocess.Popen:
+    """Starts a process that takes no input, and remembers it for whoever stops all."""
+    if STOPPED.is_set():
+        raise Failure("stopped by a signal")
+    process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stderr=subprocess.STDOUT, **options)
+    RUNNING.add(process)
+    return process
 
 
 def free_port() -> int:
@@ -101,15 +111,7 @@ class Service:
 
     def __enter__(self) -> "Service":
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [self.binary, "serve"],
-                cwd=self.directory,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        RUNNING.add(self.process)
+            self.process = start([self.binary, "serve"], cwd=self.directory, env=self.environment, stdout=log)
         try:
             self.wait_until_ready()
         except BaseException:
@@ -168,7 +170,7 @@ class Service:
             raise Failure(f"settle {' '.join(arguments)} ended with {done.returncode}:\n{done.stderr}{done.stdout}")
         return done.stdout
 
-    def call(self, method: str, path: str, key: str, body: object = None) -> dict:
+    def call(self, method: str, path: str, key: str | None = None, body: object = None) -> dict:
         """One request to the merchant API that must succeed."""
         status, content = request(method, f"{self.api}{path}", key, body)
         if status != 200:
