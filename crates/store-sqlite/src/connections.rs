@@ -180,8 +180,10 @@ impl IdleReaders {
         IdleReaders { connections: Mutex::default(), kept, is_closed: AtomicBool::new(false) }
     }
 
+    /// None also when all are closed: who then opens one is refused.
     fn take(&self) -> Option<Connection> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        let mut idle = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_closed.load(Ordering::Acquire) { None } else { idle.pop() }
     }
 
     fn take_all(&self) -> Vec<Connection> {
