@@ -123,9 +123,9 @@ impl Postgres {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let output = tokio::task::block_in_place(|| run(&mut command, time + PROGRAM_TIMEOUT))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
         let said = || String::from_utf8_lossy(&output.stderr).into_owned();
+        let rate =
+            output.status.success().then(|| rate_of(&String::from_utf8_lossy(&output.stdout))).flatten();
         rate.ok_or_else(|| BenchError::Failed(format!("pgbench failed: {}", said())))
     }
 
@@ -192,4 +192,28 @@ fn newest_binaries() -> Result<PathBuf, BenchError> {
         entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()).unwrap_or(0)
     });
     Ok(newest.ok_or_else(missing)?.path().join("bin"))
+}
+
+/// Transactions per second, from what pgbench says. Its time begins before it connects: on a busy machine none may
+/// end, and then it names no rate.
+fn rate_of(said: &str) -> Option<f64> {
+    let after = |prefix| said.lines().find_map(|line: &str| line.strip_prefix(prefix));
+    match after("number of transactions actually processed: ")?.trim() {
+        "0" => Some(0.0),
+        _ => after("tps = ")?.split(' ').next()?.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_read_and_nothing_done_is_none_a_second() {
+        let done = "duration: 1 s\nnumber of transactions actually processed: 1220\n\
+                    latency average = 4 ms\ntps = 1219.500000 (without initial connection time)\n";
+        assert_eq!(rate_of(done), Some(1_219.5));
+        assert_eq!(rate_of("duration: 1 s\nnumber of transactions actually processed: 0\n"), Some(0.0));
+        assert_eq!(rate_of("pgbench: error: connection failed"), None);
+    }
 }
