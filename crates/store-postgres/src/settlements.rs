@@ -57,12 +57,19 @@ settle_store::statements! {
             (merchant_id, settlement_id, provider_rate, spread_revenue, partner_commission)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[])
         ON CONFLICT DO NOTHING";
+    // Each row is looked up on its own: where the planner expects none, a plain join would walk all settlements.
     hot FIND_STORED = "
         SELECT s.merchant_id, s.settlement_id, s.record::text AS record,
                p.provider_rate, p.spread_revenue, p.partner_commission
         FROM unnest($1::uuid[], $2::uuid[]) AS row (merchant_id, settlement_id)
-        JOIN settlements AS s USING (merchant_id, settlement_id)
-        LEFT JOIN settlement_pricing AS p USING (merchant_id, settlement_id)";
+        CROSS JOIN LATERAL (
+            SELECT merchant_id, settlement_id, record FROM settlements
+            WHERE merchant_id = row.merchant_id AND settlement_id = row.settlement_id LIMIT 1
+        ) AS s
+        LEFT JOIN LATERAL (
+            SELECT provider_rate, spread_revenue, partner_commission FROM settlement_pricing
+            WHERE merchant_id = row.merchant_id AND settlement_id = row.settlement_id LIMIT 1
+        ) AS p ON true";
     hot FIND_PAYMENTS = "
         SELECT p.merchant_id, row.settlement_id
         FROM unnest($1::uuid[], $2::uuid[], $3::uuid[]) AS row (merchant_id, settlement_id, payment_id)
@@ -79,7 +86,7 @@ settle_store::statements! {
                AND coalesce(s.payin_reference, s.record ->> 'payin_reference') = row.reference LIMIT 1)
         ) AS found";
     // A staged row is found by its own key first: planned on an empty table, a plain join would walk the
-    // whole import instead.
+    // whole import instead. Only the index of references can find a pair of reference and merchant.
     hot ARE_STAGED = "
         SELECT row.merchant_id, row.payment_id
         FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS row (merchant_id, payment_id, reference)
@@ -95,25 +102,28 @@ settle_store::statements! {
             UNION ALL
             (SELECT 1 FROM (
                 SELECT r.import_id FROM import_rows AS r
-                WHERE r.merchant_id = row.merchant_id AND r.payin_reference = row.reference OFFSET 0
+                WHERE (r.payin_reference, r.merchant_id) >= (row.reference, row.merchant_id)
+                  AND (r.payin_reference, r.merchant_id) <= (row.reference, row.merchant_id)
+                OFFSET 0
              ) AS staged
              JOIN imports AS unfinished ON unfinished.import_id = staged.import_id
              WHERE unfinished.state IN ('staging', 'accepted') LIMIT 1)
         ) AS found";
     hot MARK = "UPDATE merchant_counts SET has_payments = true WHERE merchant_id = ANY ($1)";
+    // The merchants are locked: their slices stay in their places.
     hot COUNT_SLICES = "
         UPDATE settlement_slices SET settlements = settlement_slices.settlements + added.number
         FROM (
-            SELECT row.merchant_id, slice.from_key, count(*) AS number
+            SELECT slice.place, count(*) AS number
             FROM unnest($1::uuid[], $2::bytea[]) AS row (merchant_id, list_key)
             CROSS JOIN LATERAL (
-                SELECT from_key FROM settlement_slices
+                SELECT ctid AS place FROM settlement_slices
                 WHERE merchant_id = row.merchant_id AND from_key <= row.list_key
                 ORDER BY from_key DESC LIMIT 1
             ) AS slice
-            GROUP BY row.merchant_id, slice.from_key
+            GROUP BY slice.place
         ) AS added
-        WHERE settlement_slices.merchant_id = added.merchant_id AND settlement_slices.from_key = added.from_key
+        WHERE settlement_slices.ctid = added.place
         RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
     // Cuts one slice into parts of $3 rows; the last part, number $4, also takes the remainder. Differs
     // because PostgreSQL has no min() of bytea: the statement finds the first row of a part by its position.
