@@ -92,7 +92,7 @@ const VANISHED_NODE_SETTINGS: [(&str, &str); 5] = [
 /// PostgreSQL makes that plan when it first executes the statement, often on empty tables, and keeps it while
 /// they grow. Reading a whole table is the cheapest plan at first and soon the most expensive. So everything
 /// but nested loops along indexes is switched off, and a test reads the plan of every hot statement on empty
-/// and on full tables. A cold statement that must read a table still does, at a cost that looks so high that
+/// tables, on full ones, and where a vacuum has left nothing but pages. A cold statement that must read a table still does, at a cost that looks so high that
 /// PostgreSQL would compile the statement first: the compiler (`jit`) is off as well.
 ///
 /// Inside a transaction our code waits for nothing but the database: a transaction that stands still for

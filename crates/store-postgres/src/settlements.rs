@@ -124,7 +124,8 @@ settle_store::statements! {
             GROUP BY slice.place
         ) AS added
         WHERE settlement_slices.ctid = added.place
-        RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements";
+        RETURNING settlement_slices.merchant_id, settlement_slices.from_key, settlement_slices.settlements,
+                  added.number";
     // Cuts one slice into parts of $3 rows; the last part, number $4, also takes the remainder. Differs
     // because PostgreSQL has no min() of bytea: the statement finds the first row of a part by its position.
     hot CUT_SLICE = "
@@ -262,6 +263,10 @@ impl PostgresTx {
         let list_keys: Vec<&[u8]> = new.iter().map(|row| row.list_key.as_bytes().as_slice()).collect();
         let query = sqlx::query(COUNT_SLICES).bind(merchants).bind(list_keys);
         let slices = query.fetch_all(&mut *self.inner).await.map_err(store_error)?;
+        let counted = slices.iter().map(|slice| number(slice, "number")).sum::<StoreResult<u64>>()?;
+        if usize::try_from(counted) != Ok(new.len()) {
+            return Err(StoreError::unexpected("a settlement is in no slice"));
+        }
         for slice in &slices {
             let settlements = number(slice, "settlements")?;
             if settlements > SLICE_ROWS_MAX.into() {
