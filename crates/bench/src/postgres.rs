@@ -194,8 +194,8 @@ fn newest_binaries() -> Result<PathBuf, BenchError> {
     Ok(newest.ok_or_else(missing)?.path().join("bin"))
 }
 
-/// Transactions per second, from what pgbench says. Its time begins before it connects: on a busy machine none
-/// may end, and then it names no rate.
+/// Transactions per second, from what pgbench says. Its time begins before it connects: on a busy machine
+/// none may end, and then it names no rate.
 fn rate_of(said: &str) -> Option<f64> {
     let after = |prefix| said.lines().find_map(|line: &str| line.strip_prefix(prefix));
     match after("number of transactions actually processed: ")?.trim() {

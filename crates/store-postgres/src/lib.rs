@@ -92,8 +92,9 @@ const VANISHED_NODE_SETTINGS: [(&str, &str); 5] = [
 /// PostgreSQL makes that plan when it first executes the statement, often on empty tables, and keeps it while
 /// they grow. Reading a whole table is the cheapest plan at first and soon the most expensive. So everything
 /// but nested loops along indexes is switched off, and a test reads the plan of every hot statement on empty
-/// tables, on full ones, and where a vacuum has left nothing but pages. A cold statement that must read a table still does, at a cost that looks so high that
-/// PostgreSQL would compile the statement first: the compiler (`jit`) is off as well.
+/// tables, on full ones, and where a vacuum has left nothing but pages. A cold statement that must read a
+/// table still does, at a cost that looks so high that PostgreSQL would compile the statement first: the
+/// compiler (`jit`) is off as well.
 ///
 /// Inside a transaction our code waits for nothing but the database: a transaction that stands still for
 /// seconds belongs to a node that hangs. The server ends it before a command gives up waiting for its locks;

@@ -57,7 +57,8 @@ settle_store::statements! {
             (merchant_id, settlement_id, provider_rate, spread_revenue, partner_commission)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[])
         ON CONFLICT DO NOTHING";
-    // Each row is looked up on its own: where the planner expects none, a plain join would walk all settlements.
+    // Each row is looked up on its own: where the planner expects none, a plain join would walk all
+    // settlements.
     hot FIND_STORED = "
         SELECT s.merchant_id, s.settlement_id, s.record::text AS record,
                p.provider_rate, p.spread_revenue, p.partner_commission
