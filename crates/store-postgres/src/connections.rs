@@ -39,8 +39,6 @@ use crate::manners::{BE_HASTY, Limits, Manner, did_not_answer, is_late, limited,
 
 /// How long nobody tries to connect after a server did not answer: who comes meanwhile is told at once.
 const AWAY: Duration = Duration::from_secs(1);
-/// How long a connection that was idle, or is cleaned up, may take to answer.
-const PING_LIMIT: Duration = Duration::from_millis(500);
 /// A connection that was idle for longer is pinged before it is lent: a ping each time would double the round
 /// trips of a request.
 const TRUSTED_IDLE: Duration = Duration::from_secs(1);
@@ -156,7 +154,7 @@ impl Connections {
         let permit = self.0.all.clone().acquire_owned().await.map_err(|_| Error::PoolClosed)?;
         while let Some(mut session) = self.0.take_idle() {
             let is_fit = session.idle_since.elapsed() <= TRUSTED_IDLE
-                || limited(PING_LIMIT, session.connection.ping()).await.is_ok();
+                || limited(self.0.limits.ping, session.connection.ping()).await.is_ok();
             if is_fit {
                 return Ok(Loan::new(self.clone(), session, permit));
             }
@@ -325,7 +323,7 @@ impl Lent {
             }
             Ok(())
         };
-        if limited(PING_LIMIT, clean).await.is_ok() {
+        if limited(self.shared.limits.ping, clean).await.is_ok() {
             self.give_back();
         }
     }

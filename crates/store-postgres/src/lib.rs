@@ -194,26 +194,28 @@ impl PostgresStore {
     /// The store in the database that the URL names, on one server or on the one of several that accepts
     /// writes, for a service: its requests wait seconds at most. The first use connects.
     pub fn new(url: &str, connections_max: u32) -> Result<PostgresStore, UrlFault> {
-        Ok(PostgresStore::limited(Hosts::parse(url)?, connections_max, Limits::REQUEST, REQUEST_SETTINGS))
+        Ok(PostgresStore::limited(Hosts::parse(url)?, connections_max, Limits::REQUEST, &REQUEST_SETTINGS))
     }
 
     /// The same for a command, which waits longer for locks and for answers. A statement that takes a second
     /// is worth a line in a service's log; the person before a command sees that it takes long.
     pub fn patient(url: &str, connections_max: u32) -> Result<PostgresStore, UrlFault> {
         let hosts = Hosts::parse(url)?.map(ConnectOptions::disable_statement_logging);
-        Ok(PostgresStore::limited(hosts, connections_max, Limits::COMMAND, COMMAND_SETTINGS))
+        Ok(PostgresStore::limited(hosts, connections_max, Limits::COMMAND, &COMMAND_SETTINGS))
     }
 
     fn limited(
         hosts: Hosts,
         connections_max: u32,
         limits: Limits,
-        settings: [(&str, &str); 2],
+        settings: &[(&str, &str)],
     ) -> PostgresStore {
         let settled =
             |options: PgConnectOptions| options.application_name("settle").options(VANISHED_NODE_SETTINGS);
         let unlimited = hosts.map(settled);
-        let limited = unlimited.clone().map(|options| options.options(SESSION_SETTINGS).options(settings));
+        let limited = unlimited
+            .clone()
+            .map(|options| options.options(SESSION_SETTINGS).options(settings.iter().copied()));
         PostgresStore {
             pool: Connections::new(limited, connections_max, limits),
             unlimited,

@@ -33,6 +33,8 @@ pub(crate) struct Limits {
     /// The server's time to accept a connection and to start a session. Together with a ping it is less than
     /// a read's.
     pub(crate) connect: Duration,
+    /// A connection's answer when it was idle, or is cleaned up.
+    pub(crate) ping: Duration,
     /// Whether other callers of this process wait for the same merchants.
     pub(crate) has_gates: bool,
 }
@@ -45,6 +47,7 @@ impl Limits {
         begin: Duration::from_secs(2),
         statement: Duration::from_secs(4),
         connect: Duration::from_millis(1_400),
+        ping: Duration::from_millis(500),
         has_gates: true,
     };
     /// For a command, which holds up nobody but the person who waits for it.
@@ -53,6 +56,7 @@ impl Limits {
         begin: Duration::from_secs(15),
         statement: Duration::from_secs(35),
         connect: Duration::from_secs(10),
+        ping: Duration::from_millis(500),
         has_gates: false,
     };
 }

@@ -3,17 +3,33 @@
 #![expect(clippy::expect_used, reason = "these are tests: a panic is their message")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use settle_store::conformance::{Backdoor, ScratchStore};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection, postgres::PgConnectOptions};
 
+use crate::hosts::Hosts;
+use crate::manners::Limits;
 use crate::{PostgresStore, SESSION_SETTINGS, migrations};
 
 /// The environment variable with the URL of a database that tests may fill.
 pub const URL_VARIABLE: &str = "TEST_POSTGRES_URL";
 /// Connections of a scratch store: enough for a test, few enough that many tests run side by side.
 const CONNECTIONS_MAX: u32 = 4;
+/// A request's limits for a machine that may stand still for seconds, as one does whose host is busy: whether
+/// the database is fast enough is not what a test asks that has a scratch store. Only for what another caller
+/// holds is the wait that of a request.
+const LIMITS: Limits = Limits {
+    read: Duration::from_secs(30),
+    begin: Duration::from_secs(30),
+    statement: Duration::from_secs(30),
+    connect: Duration::from_secs(20),
+    ping: Duration::from_secs(10),
+    ..Limits::REQUEST
+};
+const SETTINGS: [(&str, &str); 3] =
+    [("statement_timeout", "30s"), ("lock_timeout", "1s"), ("idle_in_transaction_session_timeout", "30s")];
 
 /// A new, empty store.
 ///
@@ -22,8 +38,7 @@ const CONNECTIONS_MAX: u32 = 4;
 /// When the database does not answer.
 pub async fn scratch() -> ScratchStore {
     let url = scratch_url().await;
-    let store = PostgresStore::new(&url, CONNECTIONS_MAX).expect("the URL was good for the schema");
-    ScratchStore::new(Arc::new(store), ScratchSchema { url })
+    scratch_at(url)
 }
 
 /// A new, empty store of a role that is no superuser and may make tables: rights can be taken from it, and
@@ -38,8 +53,22 @@ pub async fn scratch_of_role() -> ScratchStore {
     let schema = owner.rsplit('=').next().expect("it names a schema");
     let sql = format!("GRANT CREATE ON SCHEMA {schema} TO {role}");
     session(&owner).await.execute(AssertSqlSafe(sql)).await.expect("a right is granted");
-    let store = PostgresStore::new(&url, CONNECTIONS_MAX).expect("the URL was good for the schema");
-    ScratchStore::new(Arc::new(store), ScratchSchema { url })
+    scratch_at(url)
+}
+
+fn scratch_at(url: String) -> ScratchStore {
+    ScratchStore::new(Arc::new(store_at(&url, CONNECTIONS_MAX)), ScratchSchema { url })
+}
+
+/// The store at this URL, for a test that does not ask how long it waits for the database.
+///
+/// # Panics
+///
+/// When the URL is not one of PostgreSQL.
+#[must_use]
+pub fn store_at(url: &str, connections_max: u32) -> PostgresStore {
+    let hosts = Hosts::parse(url).expect("a URL of PostgreSQL");
+    PostgresStore::limited(hosts, connections_max, LIMITS, &SETTINGS)
 }
 
 struct ScratchSchema {

@@ -8,12 +8,12 @@ use settle_store::conformance::fixtures::{
 };
 use settle_store::{ClearingStep, NewDelivery, Store};
 use settle_store_postgres::PostgresStore;
-use settle_store_postgres::testing::{scratch_url, session};
+use settle_store_postgres::testing::{scratch_url, session, store_at};
 use uuid::Uuid;
 
 /// A merchant for whom a hundred deliveries wait, first due first.
 async fn notified(url: &str) -> (PostgresStore, MerchantId, Vec<NewDelivery>) {
-    let store = PostgresStore::new(url, 4).unwrap();
+    let store = store_at(url, 4);
     store.migrate().await.unwrap();
     let merchant = merchant(&store).await;
     put_endpoint(&store, merchant, &endpoint(b"s")).await;

@@ -2,8 +2,7 @@
 
 use settle_domain::vault::MasterKeyId;
 use settle_store::{MasterKeyReads, MasterKeyUse, SealedKind, Store};
-use settle_store_postgres::PostgresStore;
-use settle_store_postgres::testing::{scratch_url, session};
+use settle_store_postgres::testing::{scratch_url, session, store_at};
 use sqlx::Executor;
 
 /// In the place of the operators' tokens stand the limits of the session that reads them. Cut to four bytes,
@@ -17,7 +16,7 @@ const SHOW_LIMITS: &str = "
 #[tokio::test]
 async fn many_merchants_do_not_keep_a_service_from_starting() {
     let url = scratch_url().await;
-    let store = PostgresStore::new(&url, 1).unwrap();
+    let store = store_at(&url, 1);
     store.migrate().await.unwrap();
     session(&url).await.execute(SHOW_LIMITS).await.unwrap();
     let uses = store.master_key_uses().await.unwrap();

@@ -2,8 +2,7 @@
 
 use settle_store::Store;
 use settle_store::conformance::payments::a_pay_in_that_was_recorded_by_hand_is_no_payment;
-use settle_store_postgres::PostgresStore;
-use settle_store_postgres::testing::{scratch_url, session, take_steps};
+use settle_store_postgres::testing::{scratch_url, session, store_at, take_steps};
 use sqlx::Executor;
 use sqlx::error::DatabaseError;
 
@@ -28,7 +27,7 @@ async fn payments_keep_what_is_theirs_when_they_get_their_numbers() {
                payin_reference, '{}' FROM payments;
         DELETE FROM payments WHERE payin_reference = 'pix 9'";
     session.execute(fill).await.unwrap();
-    PostgresStore::new(&url, 1).unwrap().migrate().await.unwrap();
+    store_at(&url, 1).migrate().await.unwrap();
     let own = "
         SELECT p.payin_reference, c.pricing, s.step, o.request
         FROM payments AS p
@@ -59,7 +58,7 @@ async fn payments_keep_what_is_theirs_when_they_get_their_numbers() {
 #[tokio::test]
 async fn pay_ins_that_an_earlier_version_has_recorded_are_found() {
     let url = scratch_url().await;
-    let store = PostgresStore::new(&url, 2).unwrap();
+    let store = store_at(&url, 2);
     store.migrate().await.unwrap();
     let earlier = "
         CREATE FUNCTION earlier() RETURNS trigger LANGUAGE plpgsql AS
@@ -73,7 +72,7 @@ async fn pay_ins_that_an_earlier_version_has_recorded_are_found() {
 #[tokio::test]
 async fn steps_that_are_not_those_of_this_version_are_refused() {
     let url = scratch_url().await;
-    let store = PostgresStore::new(&url, 2).unwrap();
+    let store = store_at(&url, 2);
     store.migrate().await.unwrap();
     store.migrate().await.unwrap();
     for (change, back, words) in [

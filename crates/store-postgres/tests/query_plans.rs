@@ -7,8 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde_json::Value;
 use settle_store::Store;
 use settle_store::statements::{Heat, Statement};
-use settle_store_postgres::PostgresStore;
-use settle_store_postgres::testing::{scratch_url, session};
+use settle_store_postgres::testing::{scratch_url, session, store_at};
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 /// Tables whose size follows the traffic or the number of merchants.
@@ -134,7 +133,7 @@ impl Planner {
     /// A session of the store, on such tables.
     async fn connect(tables: Tables) -> Planner {
         let url = scratch_url().await;
-        PostgresStore::new(&url, 1).unwrap().migrate().await.unwrap();
+        store_at(&url, 1).migrate().await.unwrap();
         let mut session = session(&url).await;
         for table in EMPTIED.into_iter().filter(|_| tables == Tables::Emptied) {
             // No other vacuum comes between.

@@ -6,8 +6,7 @@ use settle_domain::credential::{CredentialHash, CredentialSeal};
 use settle_domain::ids::{KeyId, MerchantId, OperatorId};
 use settle_domain::time::Timestamp;
 use settle_store::{Key, KeyReads, Merchant, NewKey, NewOperator, Operator, OperatorReads, Store};
-use settle_store_postgres::PostgresStore;
-use settle_store_postgres::testing::scratch_url;
+use settle_store_postgres::testing::{scratch_url, store_at};
 use sqlx::{Connection, Executor, PgConnection};
 use uuid::Uuid;
 
@@ -39,7 +38,7 @@ async fn revoked(store: &dyn Store) {
 #[tokio::test]
 async fn who_can_write_cannot_undo_a_revocation() {
     let url = scratch_url().await;
-    let store = PostgresStore::new(&url, 2).unwrap();
+    let store = store_at(&url, 2);
     store.migrate().await.unwrap();
     revoked(&store).await;
     let mut connection = PgConnection::connect(&url).await.unwrap();

@@ -3,19 +3,18 @@
 use std::error::Error;
 
 use settle_store::{Store, StoreError};
-use settle_store_postgres::PostgresStore;
-use settle_store_postgres::testing::{limited_url, scratch_url, session};
+use settle_store_postgres::testing::{limited_url, scratch_url, session, store_at};
 use sqlx::{AssertSqlSafe, Executor};
 
 #[tokio::test]
 async fn missing_rights_are_named() {
     let url = scratch_url().await;
-    PostgresStore::new(&url, 1).unwrap().migrate().await.unwrap();
+    store_at(&url, 1).migrate().await.unwrap();
     let schema = url.rsplit('=').next().unwrap();
     let (limited_url, role) = limited_url(&url).await;
     let mut owner = session(&url).await;
     let mut run = async |sql: String| owner.execute(AssertSqlSafe(sql)).await.map(drop).unwrap();
-    let limited = PostgresStore::new(&limited_url, 1).unwrap();
+    let limited = store_at(&limited_url, 1);
     let refused = limited.migrations_pending().await.unwrap_err();
     let words = "database_grant_missing: permission denied for table _sqlx_migrations: settle doctor names the rights \
          that the role lacks";
@@ -34,7 +33,7 @@ async fn missing_rights_are_named() {
     limited.migrate().await.expect("with nothing to do, nobody needs the right to make tables");
     run(format!("ALTER ROLE {role} SET default_transaction_read_only = on")).await;
     limited.close().await;
-    let limited = PostgresStore::new(&limited_url, 1).unwrap();
+    let limited = store_at(&limited_url, 1);
     limited.migrate().await.expect_err("it accepts no writes");
     limited.close().await;
     run(format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;

@@ -8,7 +8,7 @@ use serde_json::json;
 use settle_api::OperatorParts;
 use settle_shards::keeper::Standing;
 use settle_store::Store;
-use settle_store_postgres::PostgresStore;
+use settle_store_postgres::testing::{scratch_url, store_at};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -115,8 +115,8 @@ async fn readyz_says_where_the_dispatcher_stands(setup: Setup) {
 /// A full disk is not to be had in a test; a session that may only read refuses writes as well.
 #[tokio::test]
 async fn readyz_is_a_503_when_nothing_can_be_written() {
-    let url = settle_store_postgres::testing::scratch_url().await;
-    let store = |url: &str| Arc::new(PostgresStore::new(url, 2).expect("a URL"));
+    let url = scratch_url().await;
+    let store = |url: &str| Arc::new(store_at(url, 2));
     store(&url).migrate().await.expect("an empty store can be migrated");
     let refuses = store(&format!("{url}&options[default_transaction_read_only]=on"));
     let answer = Listener::start(parts(refuses)).await.get("/readyz").await;
