@@ -138,11 +138,12 @@ impl Log {
         Log { lines, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// The alert lines of one level since the last call.
+    /// The alerter's lines of one level since the last call. A store may warn of a statement that took long.
     fn news(&mut self, level: &str) -> Vec<Value> {
         let lines = std::iter::from_fn(|| self.lines.try_recv().ok());
         let lines = lines.map(|line| serde_json::from_str::<Value>(&line).unwrap());
-        lines.filter(|line| line["level"] == level).collect()
+        let is_its_own = |line: &Value| line["target"].as_str().unwrap().starts_with("settle_notify::");
+        lines.filter(|line| line["level"] == level && is_its_own(line)).collect()
     }
 }
 
