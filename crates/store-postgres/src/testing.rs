@@ -37,8 +37,7 @@ const SETTINGS: [(&str, &str); 3] =
 ///
 /// When the database does not answer.
 pub async fn scratch() -> ScratchStore {
-    let url = scratch_url().await;
-    scratch_at(url)
+    scratch_at(scratch_url().await)
 }
 
 /// A new, empty store of a role that is no superuser and may make tables: rights can be taken from it, and
