@@ -59,7 +59,9 @@ async fn callers_of_a_locked_merchant_hold_up_nobody_else() {
 /// A session that is not the store's holds what lists are read from.
 async fn hold_lists(url: &str) -> PgConnection {
     let mut holder = session(url).await;
-    holder.execute("BEGIN; LOCK TABLE settlements, settlement_slices, deliveries").await.unwrap();
+    let sql = "SET idle_in_transaction_session_timeout = 0;
+               BEGIN; LOCK TABLE settlements, settlement_slices, deliveries";
+    holder.execute(sql).await.unwrap();
     holder
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use settle_store::conformance::fixtures::{merchant, unique_keeper_id};
 use settle_store::{Duty, ShardLease, Store, StoreError, StoreResult};
 use settle_store_postgres::PostgresStore;
-use settle_store_postgres::testing::{scratch_url, shown};
+use settle_store_postgres::testing::{scratch_url, shown, store_at};
 use settle_testing::proxy::Proxy;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -107,7 +107,7 @@ async fn a_keeper_shows_another_sign_and_keeps_its_shards() {
 /// Over TCP: on a socket of the machine itself the server has none of them. One is in milliseconds.
 #[tokio::test]
 async fn the_server_looks_whether_a_node_is_still_there() {
-    let store = PostgresStore::new(&scratch_url().await, 1).unwrap();
+    let store = store_at(&scratch_url().await, 1);
     for (setting, value) in [
         ("tcp_keepalives_idle", "10"),
         ("tcp_keepalives_interval", "5"),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
+use settle_api::OperatorParts;
 use settle_domain::ids::MerchantId;
 
 use super::client::{OperatorClient, SETTLEMENTS, completed, hold, seen};
@@ -68,14 +69,21 @@ async fn locked(service: &Service, merchant: MerchantId) -> Box<dyn settle_store
 }
 
 async fn an_answer_that_takes_too_long_is_a_503_and_can_be_asked_for_again(setup: Setup) {
-    let client = OperatorClient::start_with(setup, |state| state.envelope.request_timeout = SHORT).await;
+    let mut recorder = None;
+    let client = OperatorClient::start_with(setup, |state| {
+        state.envelope.request_timeout = SHORT;
+        recorder = Some(state.recorder.clone());
+    })
+    .await;
+    let recorder = recorder.expect("it is one of the parts");
     let merchant = client.service.merchant().await;
     let body = completed(&merchant, json!({}));
     let lock = locked(&client.service, merchant.id).await;
     client.post(&body).await.refused(503, "internal_error");
     lock.commit().await.expect("the merchant is free");
     // The first request may have been recorded meanwhile; there is one settlement either way.
-    let listener = Listener::start(parts(client.service.store.clone())).await;
+    let patient = OperatorParts { recorder, ..parts(client.service.store.clone()) };
+    let listener = Listener::start(patient).await;
     OperatorClient { listener, ..client }.post(&body).await.ok();
     assert_eq!(seen(&merchant).await, (1, 0));
 }
