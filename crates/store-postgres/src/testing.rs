@@ -17,9 +17,9 @@ use crate::{PostgresStore, SESSION_SETTINGS, migrations};
 pub const URL_VARIABLE: &str = "TEST_POSTGRES_URL";
 /// Connections of a scratch store: enough for a test, few enough that many tests run side by side.
 const CONNECTIONS_MAX: u32 = 4;
-/// A request's limits for a machine that may stand still for seconds, as one does whose host is busy: whether
-/// the database is fast enough is not what a test asks that has a scratch store. For locks it waits as long
-/// as a request does; starting and closing have the limits that they always have.
+/// A request's limits for a machine that may stand still for seconds, as one does whose host is busy: a test
+/// with a scratch store does not ask whether the database is fast enough. For locks it waits as long as a
+/// request does; starting and closing have the limits that they always have.
 const LIMITS: Limits = Limits {
     read: Duration::from_secs(35),
     begin: Duration::from_secs(35),
