@@ -15,7 +15,7 @@ use settle_domain::webhook_secret::WebhookSecret;
 use settle_notify::notification::{self, Notification};
 use settle_verify::{Event, Verifier, VerifyError};
 
-const BODY: &[u8] = include_bytes!("../../verify/tests/data/notification.json");
+const BODY: &[u8] = include_bytes!("../../../verify/tests/data/notification.json");
 const SENT_AT: &str = "2026-01-31T12:31:02.9Z";
 const DELIVERY_ID: &str = "0190d3c4-7c00-7000-8000-0000000000d1";
 

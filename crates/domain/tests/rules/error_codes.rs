@@ -5,7 +5,7 @@ use settle_domain::error_code::{ErrorCode, Level};
 
 #[test]
 fn every_code_has_the_status_and_level_of_the_contract() {
-    let contract: Value = serde_json::from_str(include_str!("data/error_codes.json")).unwrap();
+    let contract: Value = serde_json::from_str(include_str!("../data/error_codes.json")).unwrap();
     let expected: Vec<(String, u64, String)> = contract["codes"]
         .as_array()
         .unwrap()

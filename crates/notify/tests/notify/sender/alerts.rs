@@ -7,9 +7,9 @@ use settle_notify::alerts::{AlertError, AlertSender, AlertTransport};
 use settle_notify::sender::AttemptFault;
 use tokio::net::TcpListener;
 
-use crate::receiver::{Behaviour, Receiver};
-use crate::tls::Authority;
-use crate::{LONG, SHORT, response};
+use super::receiver::{Behaviour, Receiver};
+use super::tls::Authority;
+use super::{LONG, SHORT, response};
 
 const BODY: &str = "{\"event\":\"deliveries.dead\"}";
 

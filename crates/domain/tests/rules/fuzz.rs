@@ -19,7 +19,7 @@ use settle_domain::time::Timestamp;
 use settle_domain::vault::KeyRing;
 use settle_domain::webhook_secret::{SECRET_BYTES_MAX, WebhookSecret};
 
-const CORPUS: &str = include_str!("data/fuzz_corpus.txt");
+const CORPUS: &str = include_str!("../data/fuzz_corpus.txt");
 /// Settlements that one body may have.
 const SETTLEMENTS_MAX: usize = 1_000;
 

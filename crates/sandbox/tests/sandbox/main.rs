@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the message")]
 
+mod conformance;
 mod memory;
 mod protocol;
 mod rows;

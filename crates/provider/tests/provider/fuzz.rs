@@ -17,7 +17,7 @@ use settle_domain::time::Timestamp;
 use settle_provider::signing::{ProviderSecret, sign, verify};
 use settle_provider::wire::{self, Body};
 
-const CORPUS: &str = include_str!("data/fuzz_corpus.txt");
+const CORPUS: &str = include_str!("../data/fuzz_corpus.txt");
 /// The most characters of a fault: a path, and what is wrong there.
 const FAULT_CHARACTERS_MAX: usize = 500;
 const AT: Timestamp = Timestamp::from_micros(1_767_225_600_000_000);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use settle_notify::guard::stub::{StubAnswer, StubResolver};
 use settle_notify::guard::{Guard, GuardPolicy, ResolveFault, UrlFault};
 
-const CORPUS: &str = include_str!("data/ssrf_corpus.tsv");
+const CORPUS: &str = include_str!("../data/ssrf_corpus.tsv");
 
 /// Makes sure that the loop below skips no line in silence.
 const CASES: usize = 269;

@@ -97,7 +97,7 @@ struct RescaleVector {
 }
 
 fn vector_file() -> VectorFile {
-    let file: VectorFile = serde_json::from_str(include_str!("data/money_vectors.json"))
+    let file: VectorFile = serde_json::from_str(include_str!("../data/money_vectors.json"))
         .expect("the vector file is well-formed");
     assert_eq!(file.version, 1);
     file

@@ -16,8 +16,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use crate::receiver::Receiver;
-use crate::{notification, open_policy, response, sender};
+use super::receiver::Receiver;
+use super::{notification, open_policy, response, sender};
 
 const OWN_OF_AN_AUTHORITY: &str = "TLS: the certificate is a certification authority's own, not a server's; \
                                    self-signed ones often are";

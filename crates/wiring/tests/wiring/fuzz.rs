@@ -12,8 +12,8 @@ use settle_notify::alerts::AlertUrl;
 use settle_wiring::config::{self, ConfigError, Loaded, parse_duration};
 use url::Url;
 
-const VALUES: &str = include_str!("data/fuzz_values.txt");
-const FILES: &str = include_str!("data/fuzz_files.txt");
+const VALUES: &str = include_str!("../data/fuzz_values.txt");
+const FILES: &str = include_str!("../data/fuzz_files.txt");
 /// Settings of every kind, and the name of a section.
 const KEYS: [&str; 12] = [
     "API__LISTEN",

@@ -1,0 +1,4 @@
+//! The settings and what is built from them.
+
+mod alerter;
+mod fuzz;
