@@ -1,5 +1,5 @@
-//! No files left: an attempt that we could not make. Alone in its file, because it changes a limit of its
-//! process.
+//! No files left: an attempt that we could not make. A program of its own, because it changes a limit
+//! of its process.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

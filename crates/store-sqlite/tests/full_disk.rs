@@ -1,4 +1,5 @@
-//! No room left on the disk: the probe says so. Alone in its file, because it changes a limit of its process.
+//! No room left on the disk: the probe says so. A program of its own, because it changes a limit of its
+//! process.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the message")]
 

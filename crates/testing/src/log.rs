@@ -5,20 +5,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Event, Level, Metadata, Subscriber};
 
 /// Keeps the messages that this thread logs, until it is dropped.
 pub struct Log {
     messages: Messages,
     _guard: DefaultGuard,
+    /// As long as there is only one, `tracing` asks the thread that first comes to a line whether anybody
+    /// wants it, and believes that for all threads.
+    _second: Dispatch,
 }
 
 impl Log {
     /// Messages of this level and graver ones, of modules whose path begins so.
     pub fn of(level: Level, target: &'static str) -> Log {
         let messages = Messages { level, target, kept: Arc::default(), fields: Arc::default() };
-        Log { _guard: tracing::subscriber::set_default(messages.clone()), messages }
+        let second = Dispatch::new(NoSubscriber::default());
+        Log { _guard: tracing::subscriber::set_default(messages.clone()), _second: second, messages }
     }
 
     /// What was logged since the last call.

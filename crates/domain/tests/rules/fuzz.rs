@@ -1,8 +1,8 @@
 //! Every parser of the domain on what strangers may send: random texts, and a corpus of texts that once were,
 //! or nearly were, a problem. No text panics; what is accepted reads the same after it is printed.
 //!
-//! The corpus is `data/fuzz_corpus.txt`, a JSON string a line, so that any character can stand in it; every
-//! parser gets every line. Add the text of a bug before you mend it.
+//! The corpus is `tests/data/fuzz_corpus.txt`, a JSON string a line, so that any character can stand in it;
+//! every parser gets every line. Add the text of a bug before you mend it.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the message")]
 

@@ -1,4 +1,4 @@
-//! Runs every vector of `data/money_vectors.json`: quotes from both sides, accepted notation, rescaling.
+//! Runs every vector of `tests/data/money_vectors.json`: quotes from both sides, notation, rescaling.
 //!
 //! Each test asserts how many vectors it saw, and unknown fields are errors: no expectation is skipped
 //! silently.

@@ -1,4 +1,4 @@
-//! The sandbox as the engine sees it: every behaviour through the real client.
+//! The sandbox as the engine sees it: every behaviour through the real client; and the conformance kit on it.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the message")]
 

@@ -6,7 +6,7 @@
 //! | [`direction`] | which crate may depend on which, and which crates may use which library |
 //! | [`faults`] | a `…Fault` has no cause |
 //! | [`mirrors`] | the same noun and the same migration in every layer |
-//! | [`programs`] | one program of tests a crate |
+//! | [`programs`] | one program a crate in `tests` |
 //! | [`reachable`] | no source file that nothing includes |
 //! | [`release`] | what a release is built with |
 //! | [`sizes`] | limits on files, functions and lines |

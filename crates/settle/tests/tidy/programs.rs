@@ -1,5 +1,5 @@
-//! A crate has one program of tests: each is compiled and linked with everything below it, which took
-//! longer than most of what it ran.
+//! A crate's `tests` are one program: each is compiled and linked with everything below it, which took longer
+//! than most of what it ran.
 
 use std::collections::BTreeMap;
 
@@ -10,35 +10,38 @@ const APART: &[(&str, &str)] = &[
     ("engine/tests/simulation", "scheduled, replayed and read by itself"),
     ("notify/tests/files", "changes a limit of its process"),
     ("notify/tests/simulation", "scheduled, replayed and read by itself"),
-    ("settle/tests/proofs", "scheduled and read by itself"),
-    ("settle/tests/tidy", "uses nothing of ours, so that it is quick to run alone"),
+    ("settle/tests/proofs", "run and read by itself: it prints figures"),
+    ("settle/tests/tidy", "reads files, and is not linked with what it reads"),
     ("store-sqlite/tests/full_disk", "changes a limit of its process"),
 ];
 
-/// Finds programs of tests beyond a crate's first.
+/// Finds crates with several programs of tests.
 fn second_programs(paths: &[&str]) -> Vec<Violation> {
-    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut violations = Vec::new();
+    let mut by_crate: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for path in paths {
-        let Some(program) = program(path) else { continue };
-        if APART.iter().any(|(apart, _)| *apart == program) {
-            continue;
-        }
-        let folder = program.split('/').next().unwrap_or_default();
-        if let Some(other) = first.insert(folder, program) {
-            let reason =
-                format!("{program} is a second program beside {other}: make it a module of that one");
-            violations.push(Violation::new(*path, 1, reason));
+        let Some((folder, program)) = program(path) else { continue };
+        if APART.iter().all(|(apart, _)| *apart != program) {
+            by_crate.entry(folder).or_default().push(path);
         }
     }
-    violations
+    let several = by_crate.into_values().filter(|roots| roots.len() > 1);
+    several
+        .map(|roots| {
+            let reason = format!("{} are programs of tests: make them modules of one", roots.join(", "));
+            Violation::new(roots[0], 1, reason)
+        })
+        .collect()
 }
 
-/// The program whose root the file is, such as `engine/tests/simulation`.
-fn program(path: &str) -> Option<&str> {
+/// The crate and the program of whose tests the file is the root, such as `engine/tests/simulation`.
+fn program(path: &str) -> Option<(&str, &str)> {
     let inner = path.strip_prefix("crates/")?;
-    let program = inner.strip_suffix("/main.rs").or_else(|| inner.strip_suffix(".rs"))?;
-    matches!(program.split('/').collect::<Vec<_>>()[..], [_, "tests", _]).then_some(program)
+    let program = match inner.split('/').collect::<Vec<_>>()[..] {
+        [_, "tests", _] => inner.strip_suffix(".rs")?,
+        [_, "tests", _, "main.rs"] => inner.strip_suffix("/main.rs")?,
+        _ => return None,
+    };
+    Some((inner.split('/').next()?, program))
 }
 
 #[cfg(test)]
@@ -51,8 +54,9 @@ mod tests {
     fn each_crate_has_one_program_of_tests() {
         let paths: Vec<&str> = rust_files().map(|file| file.path.as_str()).collect();
         assert_none(&second_programs(&paths));
+        let programs: Vec<&str> = paths.iter().filter_map(|path| Some(program(path)?.1)).collect();
         for (apart, _) in APART {
-            assert!(paths.iter().any(|path| program(path) == Some(apart)), "{apart} is no more");
+            assert!(programs.contains(apart), "{apart} is no more");
         }
     }
 
@@ -63,11 +67,14 @@ mod tests {
             "crates/a/tests/a/routes.rs",
             "crates/b/tests/b/main.rs",
             "crates/b/tests/more.rs",
+            "crates/c/tests/c/main.rs",
+            "crates/c/tests/main.rs",
+            "crates/d/src/tests/main.rs",
+            "crates/d/tests/d/main.rs",
             "crates/notify/tests/files.rs",
             "crates/notify/tests/notify/main.rs",
-            "crates/b/src/tests/main.rs",
         ]);
         let paths: Vec<&str> = found.iter().map(|violation| violation.path.as_str()).collect();
-        assert_eq!(paths, ["crates/b/tests/more.rs"]);
+        assert_eq!(paths, ["crates/b/tests/b/main.rs", "crates/c/tests/c/main.rs"]);
     }
 }

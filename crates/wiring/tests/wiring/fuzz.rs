@@ -1,9 +1,9 @@
 //! The settings on whatever may stand in a file or in the environment: nothing panics, what is refused is
 //! refused with the name of its key or line, and no refusal repeats a secret.
 //!
-//! The corpora are `data/fuzz_values.txt` and `data/fuzz_files.txt`, a JSON string a line, so that any
-//! character can stand in it. A value is given to every key, and read as a duration and as the URL of alerts.
-//! Add the text of a bug before you mend it.
+//! The corpora are `tests/data/fuzz_values.txt` and `tests/data/fuzz_files.txt`, a JSON string a line, so
+//! that any character can stand in it. A value is given to every key, and read as a duration and as the URL
+//! of alerts. Add the text of a bug before you mend it.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the message")]
 
